@@ -1,0 +1,24 @@
+"""Non-convex optimisation by single loop Gaussian homotopy."""
+
+from slgh import oracles, problems, schedules, updates
+from slgh.engine.checkpoint import Checkpoint
+from slgh.method import METHODS, Method
+from slgh.minimize import minimize
+from slgh.optimizer import Optimizer
+from slgh.result import Result, Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "METHODS",
+    "Checkpoint",
+    "Method",
+    "Optimizer",
+    "Result",
+    "Status",
+    "minimize",
+    "oracles",
+    "problems",
+    "schedules",
+    "updates",
+]

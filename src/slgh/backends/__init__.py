@@ -1,0 +1,1 @@
+"""What differs between array libraries: noise, and choices that depend on values."""

@@ -1,0 +1,42 @@
+"""Checks of hyperparameters, with one wording for all of them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+
+def real(name: str, value: Any, *, above: float = -math.inf, below: float = math.inf) -> None:
+    """Raise unless `value` is a real number in the open interval (above, below)."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
+    if not above < value < below:
+        if math.isinf(below):
+            rule = f"be a finite number above {above:g}" if above > -math.inf else "be a finite number"
+        else:
+            rule = f"lie in ({above:g}, {below:g})"
+        raise ValueError(f"`{name}` must {rule}, got {name}={value!r}.")
+
+
+def at_least(name: str, value: Any, least: float) -> None:
+    """Raise unless `value` is a finite real number >= `least`."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
+    if not (least <= value < math.inf):
+        raise ValueError(f"`{name}` must be a finite number >= {least:g}, got {name}={value!r}.")
+
+
+def count(name: str, value: Any, least: int = 1) -> None:
+    """Raise unless `value` is an integer >= `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"`{name}` must be an integer, got {name}={value!r}.")
+    if value < least:
+        raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
+
+
+def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:
+    """Raise unless `value` is one of `choices`, and list them."""
+    if value not in choices:
+        listed = ", ".join(repr(c) for c in choices)
+        raise ValueError(f"`{name}` must be one of {listed}; got {name}={value!r}.")

@@ -1,0 +1,72 @@
+r"""Bounds: the objective becomes f o P, P the reflection into the box."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import Bounds
+
+from slgh.parts import Array
+
+
+class Box(NamedTuple):
+    """Lower and upper bounds, (d,) each, infinite where there is none."""
+
+    low: Array
+    high: Array
+
+    def clip(self, x: Array, xp: Any) -> Array:
+        """The nearest point of the box."""
+        return xp.minimum(xp.maximum(x, self.low), self.high)
+
+    def reflect(self, x: Array, xp: Any) -> tuple[Array, Array]:
+        r"""P(x), x mirrored at the faces until it lies inside, and the derivative of P, +1 or -1.
+
+        Points inside are returned as they are, to the last bit.
+        """
+        low, high = self.low, self.high
+        inside = (x >= low) & (x <= high)
+        zero, one = xp.zeros_like(low), xp.ones_like(low)
+        bounded_low, bounded_high = xp.isfinite(low), xp.isfinite(high)
+        both = bounded_low & bounded_high
+        width = xp.where(both & (high > low), xp.where(both, high, zero) - xp.where(both, low, zero), one)
+        base = xp.where(bounded_low, low, zero)
+        phase = xp.remainder(x - base, 2 * width)
+        falling = phase > width
+        folded = base + xp.where(falling, 2 * width - phase, phase)
+        mirrored = xp.where(x < low, 2 * base - x, 2 * xp.where(bounded_high, high, zero) - x)
+        outside = xp.where(both, folded, mirrored)
+        sign = xp.where(inside | (both & ~falling), one, -one)
+        return self.clip(xp.where(inside, x, outside), xp), sign
+
+
+def read_bounds(bounds: Any, d: int, dtype: Any) -> Box | None:
+    """A Box from a scipy Bounds or from d pairs (low, high), None meaning no bound."""
+    if bounds is None:
+        return None
+    if isinstance(bounds, Bounds):
+        low, high = bounds.lb, bounds.ub
+    else:
+        try:
+            pairs = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"`bounds` must be a scipy.optimize.Bounds or one pair (low, high) a variable, got {bounds!r}."
+            ) from None
+        if len(pairs) != d:
+            raise ValueError(f"`bounds` must have one pair a variable, {d}; got {len(pairs)}.")
+        low, high = (np.array(side) for side in zip(*pairs, strict=True))
+    try:
+        low, high = (np.broadcast_to(np.asarray(side, dtype), (d,)) for side in (low, high))
+    except ValueError:
+        raise ValueError(
+            f"`bounds` must have one entry a variable, {d}; got shape {np.shape(low)} and {np.shape(high)}."
+        ) from None
+    wrong = ~(low <= high)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"`bounds` must have low <= high, got ({low[i]}, {high[i]}) for variable {i}.")
+    if np.isneginf(low).all() and np.isposinf(high).all():
+        return None
+    return Box(low, high)

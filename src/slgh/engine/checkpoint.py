@@ -1,0 +1,130 @@
+"""Checkpoints: one file without pickle, replaced atomically, so that there is always a whole one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+import warnings
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """Where and how often to save the run.
+
+    Parameters
+    ----------
+    path
+        The file. If it holds a run of the same problem, that run is continued; a run of another one is an error.
+    every_seconds
+        Save when so many seconds have passed since the last time. The run is saved at its end in any case, and when
+        it is interrupted or fun raises.
+    every_iterations
+        Save after so many iterations as well.
+    """
+
+    path: str | os.PathLike[str]
+    every_seconds: float = 30.0
+    every_iterations: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.at_least("every_seconds", self.every_seconds, 0)
+        if self.every_iterations is not None:
+            checks.count("every_iterations", self.every_iterations)
+
+
+class Saver:
+    """Writes a run's checkpoints, and holds the one that was found at the beginning."""
+
+    def __init__(self, settings: Checkpoint) -> None:
+        self.settings = settings
+        self.path = Path(settings.path)
+        self.found = read(self.path)
+        self.last_time = time.monotonic()
+        self.last_k = 0
+        self.warned = False
+        for stale in self.path.parent.glob(f"{self.path.name}.*.tmp"):
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+    def due(self, k: int) -> bool:
+        """Whether it is time to save after iteration k."""
+        every = self.settings.every_iterations
+        return (every is not None and k - self.last_k >= every) or (
+            time.monotonic() - self.last_time >= self.settings.every_seconds
+        )
+
+    def save(self, k: int, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, first: bool = False) -> None:
+        """Write a checkpoint. The first one must succeed; a later failure warns once and the run goes on."""
+        try:
+            write(self.path, meta, arrays)
+        except OSError as error:
+            if first:
+                raise OSError(
+                    f"`checkpoint` must be a file that can be written, got {str(self.path)!r}: {error}."
+                ) from error
+            if not self.warned:
+                self.warned = True
+                warnings.warn(
+                    f"The checkpoint {str(self.path)!r} could not be written ({error}); the run goes on and the last "
+                    "whole checkpoint stays.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        self.last_time, self.last_k = time.monotonic(), k
+
+
+def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Write beside `path`, force it to the disk, then take its name: at no time is `path` a partial file."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    """What `write` wrote, or None where there is no file. A damaged or foreign file is a ValueError."""
+    if not path.exists():
+        return None
+    advice = "Move it away to start anew."
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            meta = json.loads(bytes(file["header"]))
+            arrays = {name[2:]: file[name] for name in file.files if name.startswith("a.")}
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError) as error:
+        raise ValueError(f"`checkpoint` {str(path)!r} is not a whole checkpoint ({error}). {advice}") from error
+    if meta.get("slgh") != VERSION:
+        raise ValueError(
+            f"`checkpoint` {str(path)!r} has format {meta.get('slgh')}, this version reads {VERSION}. {advice}"
+        )
+    return meta, arrays
+
+
+def refuse_other_run(path: Path, saved: dict[str, Any], current: dict[str, Any]) -> None:
+    """Raise unless the saved run is of the same problem and method."""
+    for name, value in current.items():
+        if saved.get(name) != value:
+            raise ValueError(
+                f"`checkpoint` {str(path)!r} belongs to another run: its {name} is {saved.get(name)!r}, here it is "
+                f"{value!r}. Pass another file, or move it away to start anew."
+            )

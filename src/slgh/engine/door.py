@@ -1,0 +1,255 @@
+"""The door: everything a user may pass is read and checked here, and a Run is made of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.auto import choose_samples, first_radius
+from slgh.backends.host import Host
+from slgh.backends.numpy import NumpyNoise, entropies, pick_index
+from slgh.engine.box import read_bounds
+from slgh.engine.checkpoint import Checkpoint, Saver
+from slgh.engine.history import History
+from slgh.engine.limits import read_limits
+from slgh.engine.loop import Run
+from slgh.engine.progress import Progress
+from slgh.engine.state import State
+from slgh.engine.step import Plan
+from slgh.method import Facts, Method, compose
+from slgh.parts import Context
+
+SCIPY_NAMES = {
+    "jac": "grad",
+    "hess": "grad",
+    "maxiter": "max_iter",
+    "maxfev": "max_evals",
+    "maxfun": "max_evals",
+    "options": "keyword arguments of their own",
+    "rng": "seed",
+    "random_state": "seed",
+    "disp": "progress",
+    "tol": "target, max_evals or max_iter",
+    "x_tol": "floor",
+    "sigma0": "t1",
+    "popsize": "samples",
+}
+
+
+def read_x0(x0: Any, *, batched: bool) -> NDArray[Any]:
+    """x0 as (B, d) in float32 or float64."""
+    if type(x0).__module__.split(".")[0] in ("torch", "jax", "jaxlib"):
+        raise TypeError(f"`x0` must be a NumPy array or a list of numbers, got {type(x0).__name__}.")
+    try:
+        x = np.asarray(x0)
+    except ValueError:
+        raise ValueError(f"`x0` must be an array of numbers, got {x0!r}.") from None
+    if x.dtype.kind in "iub":
+        x = x.astype(np.float64)
+    if x.dtype not in (np.float32, np.float64):
+        raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {x.dtype}.")
+    if batched:
+        if x.ndim != 2:
+            raise ValueError(f"`x0` must have shape (B, d) with batched=True, got {x.shape}.")
+    elif x.ndim > 1:
+        raise ValueError(
+            f"`x0` must have shape (d,), got {x.shape}. For several starts at once pass batched=True."
+        )
+    x = np.array(x if batched else np.atleast_1d(x)[None, :], order="C")
+    if 0 in x.shape:
+        raise ValueError(f"`x0` must have at least one variable and one problem, got shape {np.shape(x0)}.")
+    if not np.isfinite(x).all():
+        raise ValueError(f"`x0` must be finite, got {x[~np.isfinite(x)][0]}.")
+    return x
+
+
+def read_seed(seed: Any, B: int) -> int | list[int]:
+    """A non-negative integer, a fresh one for None, or a sequence of B of them."""
+    if seed is None:
+        return secrets.randbits(64)
+    if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
+        if len(seed) != B:
+            raise ValueError(f"`seed` must be one integer, or one a problem, {B}; got {len(seed)}.")
+        for one in seed:
+            checks.count("seed", one, 0)
+        return [int(s) for s in seed]
+    checks.count("seed", seed, 0)
+    return int(seed)
+
+
+def read_data(data: Any, B: int, *, batched: bool) -> tuple[NDArray[Any], ...]:
+    """Arrays with leading axis B; without a batch, what is given is of the one problem."""
+    if data is None:
+        return ()
+    arrays = tuple(np.asarray(a) for a in (data if isinstance(data, tuple) else (data,)))
+    if not batched:
+        return tuple(a[None] for a in arrays)
+    for a in arrays:
+        if a.shape[:1] != (B,):
+            raise ValueError(f"`data` must have one row a problem, shape ({B}, ...); got {a.shape}.")
+    return arrays
+
+
+def read_sample_xi(sample_xi: Any) -> Any:
+    """None, a number of terms, or a function (rng, n) -> n samples."""
+    if sample_xi is None or callable(sample_xi):
+        return sample_xi
+    checks.count("sample_xi", sample_xi)
+    return int(sample_xi)
+
+
+def make_run(
+    x0: Any,
+    *,
+    method: str | Method,
+    facts: Facts,
+    sample_xi: Any,
+    bounds: Any,
+    batched: bool,
+    max_evals: int | None,
+    max_iter: int | None,
+    max_seconds: float | None,
+    target: float | None,
+    seed: Any,
+    callback: Callable[..., object] | None,
+    progress: bool,
+    history: int | str | None,
+    on_nonfinite: str,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None,
+    params: dict[str, Any],
+) -> Run:
+    """Check everything, compose the method, and make the Run."""
+    for name in params:
+        if name in SCIPY_NAMES:
+            raise TypeError(f"`{name}` is SciPy's name; here it is {SCIPY_NAMES[name]}.")
+    checks.choice("on_nonfinite", on_nonfinite, ("reject", "penalize", "raise"))
+    if callback is not None and not callable(callback):
+        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+    x = read_x0(x0, batched=batched)
+    B, d = x.shape
+    box = read_bounds(bounds, d, x.dtype)
+    if box is not None and not ((x >= box.low) & (x <= box.high)).all():
+        raise ValueError("`x0` must lie within `bounds`.")
+    stochastic = sample_xi is not None
+    bound = compose(method, params, facts)
+    planned = bound.schedule.name == "budget"
+    limits = read_limits(
+        d, planned=planned, max_iter=max_iter, max_evals=max_evals, max_seconds=max_seconds, target=target
+    )
+    bound = choose_samples(bound, params, d, limits.max_evals)
+    ctx = Context(xp=np, needs=bound.schedule.needs, stochastic=stochastic)
+    reserve = 0 if bound.reports == "best" and not stochastic else bound.oracle.samples if stochastic else 1
+    if limits.max_evals is not None:
+        reserve = min(reserve, limits.max_evals)
+    T = limits.iterations(bound.oracle, ctx, reserve)
+    if planned:
+        schedule: Any = bound.schedule
+        bound = dataclasses.replace(bound, schedule=dataclasses.replace(schedule, iterations=T))
+    averaged = bound.reports == "best" and stochastic and T is not None
+    plan = Plan(
+        method=bound,
+        ctx=ctx,
+        ops=Host(np),
+        box=box,
+        penalize=on_nonfinite == "penalize",
+        tail_from=int(0.9 * T) if averaged and T is not None else None,
+    )
+    saver = read_checkpoint(checkpoint)
+    used = read_seed(seed, B)
+    identity = {
+        "x0": _digest(x),
+        "method": repr(bound),
+        "bounds": None if box is None else _digest(box.low, box.high),
+        "stochastic": stochastic,
+        "on_nonfinite": on_nonfinite,
+    }
+    if saver and saver.found and seed is None:
+        used = saver.found[0]["seed"]
+    identity["seed"] = used
+    keys = entropies(used, B)
+    run = Run(
+        plan=plan,
+        state=first_state(x, plan, T, keys),
+        noise=NumpyNoise(keys, d, x.dtype, sample_xi, samples=bound.oracle.samples),
+        limits=limits,
+        reserve=reserve,
+        identity=identity,
+        seed=used,
+        batched=batched,
+        history=History(history, B),
+        callback=callback,
+        saver=saver,
+    )
+    if saver and not saver.found:
+        run.save(first=True)
+    if progress:
+        run.progress = Progress(T)
+    return run
+
+
+def first_state(x: NDArray[Any], plan: Plan, T: int | None, keys: list[tuple[int, int]]) -> State:
+    """The state before the first iteration."""
+    method, xp, B = plan.method, plan.ctx.xp, x.shape[0]
+    t1 = method.schedule.t1
+    t = first_radius(x, plan.box) if t1 is None else np.full(B, t1, x.dtype)
+    floor = first_floor(x, t, method)
+    inf = np.full(B, np.inf, x.dtype)
+    zero = np.zeros(B, x.dtype)
+    picks = [-1 if plan.exact or not T else pick_index(key, T) for key in keys]
+    return State(
+        x=x,
+        t=t,
+        oracle=method.oracle.init(x, plan.ctx),
+        schedule=method.schedule.init(t, floor, xp),
+        update=method.update.init(x, xp),
+        floor=floor,
+        x_best=x,
+        f_best=inf,
+        xhat=x,
+        xhat_norm=inf,
+        xhat_at=np.array(picks, np.int64),
+        tail=() if plan.tail_from is None else (np.zeros_like(x),),
+        bad=zero,
+        rejected=zero,
+        worst=-inf,
+    )
+
+
+def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:
+    """The least t of each problem: as asked for, or where a difference of f would be rounding."""
+    if method.floor is not None:
+        floor = np.full_like(t, method.floor)
+    elif method.oracle.rounding is None:
+        floor = np.zeros_like(t)
+    else:
+        eps = np.finfo(x.dtype).eps
+        floor = np.maximum(t * eps**method.oracle.rounding, eps * np.max(np.abs(x), axis=1)).astype(x.dtype)
+    return np.minimum(floor, t)
+
+
+def read_checkpoint(checkpoint: Any) -> Saver | None:
+    """A Saver for a path or a Checkpoint."""
+    if checkpoint is None:
+        return None
+    if not isinstance(checkpoint, Checkpoint):
+        if not isinstance(checkpoint, str | os.PathLike):
+            raise TypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
+        checkpoint = Checkpoint(path=checkpoint)
+    return Saver(checkpoint)
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    """A short fingerprint of arrays: values, shape and dtype."""
+    h = hashlib.sha256()
+    for a in arrays:
+        h.update(f"{a.dtype} {a.shape}".encode())
+        h.update(np.ascontiguousarray(a).tobytes())
+    return h.hexdigest()[:16]

@@ -1,0 +1,267 @@
+"""The loop, as a conversation: it yields queries, is sent values, and ends with a Result.
+
+`minimize` answers the queries by calling the user's function, `Optimizer` hands them out through ask and tell.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends.numpy import NumpyNoise
+from slgh.engine import checkpoint
+from slgh.engine.history import History
+from slgh.engine.limits import Limits
+from slgh.engine.progress import Progress
+from slgh.engine.report import report
+from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
+from slgh.engine.step import PATIENCE, Info, Plan, step
+from slgh.parts import Query
+from slgh.result import Result, Status
+
+
+USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+"""NumPy's default handling of floating-point errors, for the user's code inside ours."""
+
+
+class Stop(Exception):
+    """Thrown into the conversation to end it early with this status."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One call of `minimize`, or one `Optimizer`: what it is made of, and how far it has come."""
+
+    plan: Plan
+    state: State
+    """Of the active problems."""
+    noise: NumpyNoise
+    limits: Limits
+    reserve: int
+    """Evaluations of each problem that are kept for its final value."""
+    identity: dict[str, Any]
+    """What a checkpoint must agree with to be of this run."""
+    seed: Any
+    batched: bool
+    history: History
+    callback: Callable[..., object] | None = None
+    saver: checkpoint.Saver | None = None
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        B = self.state.x.shape[0]
+        self.k = self.nfev = self.njev = 0
+        self.seconds = 0.0
+        self.active: NDArray[np.intp] = np.arange(B)
+        self.rows = self.active
+        """The problems that the current query is about."""
+        self.whole = self.state
+        """The state of all problems; that of the active ones is as of the last `gather`."""
+        self.status = np.full(B, Status.RUNNING.value)
+        self.counts = np.zeros((3, B), int)
+        """nit, nfev, njev of each problem at its end."""
+        self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
+        """Where each problem last stood, and f there."""
+        if self.saver and self.saver.found:
+            self._load(*self.saver.found)
+        self._mark()
+        self._clock = time.monotonic()
+
+    def _mark(self) -> None:
+        """Remember the beginning of an iteration: should it not be completed, it is done again from here."""
+        self.noise.mark()
+        self._marked = self.nfev, self.njev
+
+    def conversation(self) -> Generator[Query, Any, Result]:
+        """Iterate until every problem has ended, then ask for the final values."""
+        try:
+            while self.active.size:
+                self._check_limits()
+                self.state, info = yield from self._counted(step(self.state, self.k, self.noise, self.plan))
+                self.k += 1
+                self._mark()
+                self._after_iteration(info)
+        except Stop as stop:
+            self.save()
+            self._end(np.ones(self.active.size, bool), stop.status.value)
+        else:
+            self.save()
+        if self.progress:
+            self.progress.close(self.k)
+        return (yield from report(self))
+
+    def interrupt(self, talk: Generator[Query, Any, Result]) -> Query:
+        """Break off the current iteration and end the run: the next query is for the final values."""
+        self.noise.rewind()
+        with np.errstate(all="ignore"):
+            return talk.throw(Stop(Status.INTERRUPTED))
+
+    def close_after(self, error: BaseException) -> None:
+        """An exception ends the run: save the last complete iteration, and say so in the exception."""
+        if self.progress:
+            self.progress.close(self.k)
+        if self.active.size:
+            self.noise.rewind()
+            self.save()
+            where = f", saved in {str(self.saver.path)!r}" if self.saver else ""
+            error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
+
+    def _counted(
+        self, talk: Generator[Query, Any, tuple[State, Info]]
+    ) -> Generator[Query, Any, tuple[State, Info]]:
+        try:
+            query = next(talk)
+            while True:
+                if query.what in ("fun", "F"):
+                    self.nfev += query.points.shape[1]
+                else:
+                    self.njev += query.points.shape[1]
+                query = talk.send((yield query))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+    def _after_iteration(self, info: Info) -> None:
+        """Host contact: record, call back, end problems, save, show."""
+        recorded = self.history.wants(self.k - 1)
+        if recorded or self.callback:
+            self._look(info)
+        if recorded:
+            self.history.record(
+                iteration=self.k - 1, nfev=self.nfev, fun_best=self._spread(self.whole.f_best, self.state.f_best), **self.seen
+            )
+        if self.callback and self._called_back():
+            raise Stop(Status.CALLBACK)
+        given_up, reached = self.state.bad >= PATIENCE, self._reached(info)
+        if given_up.any() or reached.any():
+            self._end(given_up | reached, np.where(reached, Status.TARGET, Status.NONFINITE))
+        if self.saver and self.active.size and self.saver.due(self.k):
+            self.save()
+        if self.progress:
+            self.progress.show(self.k, self.state.f_best, self.state.t, self.active.size)
+
+    def _reached(self, info: Info) -> NDArray[np.bool_]:
+        """Which problems have reached the target: by a value, or for a stochastic fun by its estimate at x."""
+        target = self.limits.target
+        if target is None:
+            return np.zeros(1, bool)
+        if not self.plan.ctx.stochastic:
+            return np.asarray(self.state.f_best <= target)
+        return np.zeros(1, bool) if info.f is None else info.ok & (info.f <= target)
+
+    def _check_limits(self) -> None:
+        """Stop if a limit is reached, or would be exceeded by another iteration."""
+        limits, plan = self.limits, self.plan
+        if limits.max_iter is not None and self.k >= limits.max_iter:
+            raise Stop(Status.COMPLETED)
+        if limits.max_evals is not None:
+            needed = plan.method.oracle.cost(self.k, plan.ctx) + self.reserve
+            if self.nfev + self.njev + needed > limits.max_evals:
+                planned = plan.method.schedule.name == "budget" and self.k > 0
+                raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
+        if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
+            raise Stop(Status.MAX_SECONDS)
+
+    def elapsed(self) -> float:
+        """Seconds this run has taken, earlier sittings included."""
+        return self.seconds + time.monotonic() - self._clock
+
+    def _end(self, which: NDArray[np.bool_], status: Any) -> None:
+        """End those of the active problems, and go on with the others."""
+        ended, left = self.active[which], np.flatnonzero(~which)
+        self.status[ended] = np.broadcast_to(status, which.shape)[which]
+        self.counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]])
+        self.gather()
+        self.active = self.rows = self.active[left]
+        self.state = map_leaves(lambda leaf: leaf[left], self.state)
+        self.noise.keep(left)
+
+    def gather(self) -> None:
+        """Bring `whole` up to date."""
+        self.whole = map_leaves(self._spread, self.whole, self.state)
+
+    def _spread(self, whole: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
+        """`whole` (all problems) with the rows of the active ones replaced by `part`."""
+        if self.active.size == whole.shape[0]:
+            return part
+        whole = whole.copy()
+        whole[self.active] = part
+        return whole
+
+    def _look(self, info: Info) -> None:
+        """Bring `seen` up to date."""
+        box = self.plan.box
+        f = np.full_like(info.t, np.nan) if info.f is None else np.where(info.ok, info.f, np.nan)
+        part = {
+            "x": info.x if box is None else box.reflect(info.x, self.plan.ctx.xp)[0],
+            "fun": f,
+            "t": info.t,
+        }
+        self.seen = {name: self._spread(self.seen[name], part[name]) for name in part}
+
+    def _called_back(self) -> bool:
+        """Call the user's callback with what the iteration saw; whether it asks to stop."""
+        assert self.callback is not None
+        self.gather()
+        found = {**self.seen, "x_best": self.whole.x_best, "fun_best": self.whole.f_best}
+        if not self.batched:
+            found = {name: value[0] for name, value in found.items()}
+        result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **found)
+        named = "intermediate_result" in inspect.signature(self.callback).parameters
+        try:
+            with np.errstate(**USUAL):
+                answer = self.callback(intermediate_result=result) if named else self.callback(result)
+        except StopIteration:
+            return True
+        return answer is True
+
+    def save(self, *, first: bool = False) -> None:
+        """Write a checkpoint of the last complete iteration, if there is a file for it."""
+        if self.saver is None:
+            return
+        self.gather()
+        meta = {
+            "identity": self.identity,
+            "seed": self.seed,
+            "k": self.k,
+            "marked": self._marked,
+            "seconds": self.elapsed(),
+            "stride": self.history.stride,
+        }
+        arrays = {
+            **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
+            **{f"noise.{n}": a for n, a in self.noise.save().items()},
+            **{f"history.{n}": a for n, a in self.history.arrays().items()},
+            **{f"seen.{n}": a for n, a in self.seen.items()},
+            "active": self.active,
+            "status": self.status,
+            "counts": self.counts,
+        }
+        self.saver.save(self.k, meta, arrays, first=first)
+
+    def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a checkpoint of the same run."""
+        assert self.saver is not None
+        checkpoint.refuse_other_run(self.saver.path, meta["identity"], self.identity)
+
+        def group(prefix: str) -> dict[str, NDArray[Any]]:
+            return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+
+        self.k, (self.nfev, self.njev) = meta["k"], meta["marked"]
+        self.seconds = meta["seconds"]
+        self.active = self.rows = arrays["active"]
+        self.status, self.counts = arrays["status"], arrays["counts"]
+        self.seen = group("seen.")
+        self.whole = from_arrays(group("state."), like=self.state)
+        self.state = map_leaves(lambda leaf: leaf[self.active], self.whole)
+        self.history.load(group("history."), meta["stride"])
+        self.noise.keep(self.active)
+        self.noise.load(group("noise."))

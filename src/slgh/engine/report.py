@@ -1,0 +1,111 @@
+"""The end of a run: the final values are asked for, and the Result is written."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.parts import Query
+from slgh.result import Result, Status
+
+if TYPE_CHECKING:
+    from slgh.engine.loop import Run
+
+
+def report(run: Run) -> Generator[Query, Any, Result]:
+    """Ask for f at each problem's solution where it is not known, then say how the run went."""
+    plan, whole, status = run.plan, run.whole, run.status.copy()
+    nit, nfev, njev = run.counts.copy()
+    stochastic = plan.ctx.stochastic
+    x = _solutions(run)
+    known = np.zeros(status.shape, bool)
+    if not stochastic:
+        known = (status == Status.TARGET) | (plan.method.reports == "best")
+        known &= np.isfinite(whole.f_best)
+        x = np.where(known[:, None], whole.x_best, x)
+    fun = np.where(known, whole.f_best, np.nan)
+    fun_se = np.zeros_like(fun)
+    asked = np.flatnonzero(~known)
+    n = _final_samples(run, int((nfev + njev).max(initial=0)))
+    if asked.size and n:
+        run.rows = asked
+        points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
+        values = yield Query("fun", points, xi=run.noise.last_xi(n, asked) if stochastic else None)
+        fun[asked] = values.mean(axis=1)
+        fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else 0.0
+        nfev[asked] += n
+    finite = np.isfinite(fun)
+    better = finite & (fun < whole.f_best)
+    target = run.limits.target
+    if target is not None:
+        status[finite & (fun <= target)] = Status.TARGET
+    status[~finite & ((status == Status.COMPLETED) | (status == Status.TARGET))] = Status.NONFINITE
+    fun_best = np.where(better, fun, whole.f_best)
+    ended_before_pick = whole.xhat_at >= nit
+    found = {
+        "x": x,
+        "fun": fun,
+        "x_best": x if stochastic else np.where(better[:, None], x, whole.x_best),
+        "fun_best": fun if stochastic else np.where(np.isfinite(fun_best), fun_best, np.nan),
+        "xhat": _inside(run, np.where(ended_before_pick[:, None], whole.x, whole.xhat)),
+        "fun_se": fun_se,
+        "t": whole.t,
+        "nit": nit,
+        "nfev": nfev,
+        "njev": njev,
+        "nrejected": whole.rejected.astype(int),
+        "status": status,
+        "success": finite & ((status == Status.COMPLETED) | (status == Status.TARGET)),
+    }
+    history = run.history.arrays()
+    if not run.batched:
+        found = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in found.items()}
+        found["status"] = Status(found["status"])
+        history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
+    return Result(
+        **found,
+        message=_message(status, plan.method),
+        history=history,
+        method=plan.method,
+        engine="numpy",
+        seed=run.seed,
+    )
+
+
+def _solutions(run: Run) -> NDArray[Any]:
+    """The last iterates, or where those of a stochastic function are averaged, the means."""
+    whole, start = run.whole, run.plan.tail_from
+    x = whole.x
+    if whole.tail and start is not None:
+        n = run.counts[0] - start
+        x = np.where((n > 0)[:, None], whole.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype), x)
+    return _inside(run, x)
+
+
+def _inside(run: Run, x: NDArray[Any]) -> NDArray[Any]:
+    box = run.plan.box
+    return x if box is None else np.asarray(box.reflect(x, np)[0])
+
+
+def _final_samples(run: Run, used: int) -> int:
+    """How many values the final one is the mean of: 1, or for a stochastic function as many as an iteration has."""
+    n = run.plan.method.oracle.samples if run.plan.ctx.stochastic else 1
+    cap = run.limits.max_evals
+    return n if cap is None else max(0, min(n, cap - used))
+
+
+def _message(status: NDArray[Any], method: Any) -> str:
+    """Why the run ended, and for "auto" what was chosen."""
+    if status.size == 1:
+        text = Status(int(status[0])).message
+    else:
+        kinds, numbers = np.unique(status, return_counts=True)
+        text = " ".join(
+            f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True)
+        )
+    if method.name == "auto":
+        text += f" Chosen: {method.oracle} x {method.schedule} x {method.update}."
+    return text

@@ -1,0 +1,154 @@
+"""One iteration, as a pure conversation: it asks for values and returns the next state. It draws and calls nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from slgh.engine.box import Box
+from slgh.engine.state import State
+from slgh.method import Method
+from slgh.parts import Answer, Array, Context, Leaves, Noise, Query
+
+PATIENCE = 10
+"""After so many iterations in a row that learnt nothing, a problem is given up."""
+
+
+class Ops(Protocol):
+    """What the step needs of a backend beyond the array API."""
+
+    xp: Any
+
+    def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What stays the same from one iteration to the next."""
+
+    method: Method
+    ctx: Context
+    ops: Ops
+    box: Box | None = None
+    penalize: bool = False
+    tail_from: int | None = None
+    """The iteration from which iterates are summed for their mean."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether g is the gradient itself, so that its norm picks xhat."""
+        return self.method.oracle.name in ("gradient", "closed_form") and not self.ctx.stochastic
+
+
+class Info(NamedTuple):
+    """What an iteration observed: where it stood, f there (B,) or None, and whether it learnt anything."""
+
+    x: Array
+    t: Array
+    f: Array | None
+    ok: Array
+
+
+def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
+    """One iteration of all problems: observe, move x, move t. Yields queries inside the box, is sent raw values."""
+    method, xp, ops = plan.method, plan.ctx.xp, plan.ops
+    x, t = state.x, state.t
+    best = state.x_best, state.f_best
+    worst = state.worst
+    talk = method.oracle.observe(x, t, state.oracle, k, noise, plan.ctx)
+    answer: Answer | None = None
+    while True:
+        try:
+            query = talk.send(answer) if answer is not None else next(talk)
+        except StopIteration as end:
+            seen, oracle_state = end.value
+            break
+        asked, sign = _inside(query, plan.box, xp)
+        values = yield asked
+        values = values if sign is None else values * sign
+        if query.what == "fun" and not plan.ctx.stochastic:
+            best = _better(best, asked.points, values, ops)
+        answer, worst = _clean(values, worst, query, plan)
+    new_x, update_state = method.update.apply(x, seen, t, state.update, xp)
+    if plan.box is not None and method.oracle.name == "closed_form":
+        new_x = plan.box.clip(new_x, xp)
+    if "F_next" in plan.ctx.needs:
+        values = yield Query("F", new_x[:, None, :], t=t[:, None])
+        seen = seen._replace(F_next=values[:, 0])
+    new_t, schedule_state = method.schedule.next(t, seen, state.schedule, state.floor, xp)
+    ok = seen.ok & xp.isfinite(xp.sum(new_x, axis=1) + new_t)
+    counts = len(oracle_state), len(oracle_state) + len(schedule_state)
+    new_x, new_t, bad, *leaves = ops.choose(
+        ok,
+        lambda: (new_x, new_t, xp.zeros_like(t), *oracle_state, *schedule_state, *update_state),
+        (x, t, state.bad + 1.0, *state.oracle, *state.schedule, *state.update),
+    )
+    xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
+    return State(
+        x=new_x,
+        t=new_t,
+        oracle=tuple(leaves[: counts[0]]),
+        schedule=tuple(leaves[counts[0] : counts[1]]),
+        update=tuple(leaves[counts[1] :]),
+        floor=state.floor,
+        x_best=best[0],
+        f_best=best[1],
+        xhat=xhat,
+        xhat_norm=xhat_norm,
+        xhat_at=state.xhat_at,
+        tail=tuple(s + new_x * float(k >= (plan.tail_from or 0)) for s in state.tail),
+        bad=bad,
+        rejected=state.rejected + seen.rejected,
+        worst=worst,
+    ), Info(x, t, seen.f, ok)
+
+
+def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:
+    """The query at the reflected points, and for gradients the derivative of the reflection."""
+    if box is None or query.what not in ("fun", "grad"):
+        return query, None
+    points, sign = box.reflect(query.points, xp)
+    return query._replace(points=points), sign if query.what == "grad" else None
+
+
+def _clean(values: Array, worst: Array, query: Query, plan: Plan) -> tuple[Answer, Array]:
+    """Values with the bad ones replaced by 0 and marked, or by the worst finite value so far."""
+    xp = plan.ctx.xp
+    if values.ndim == 3:
+        ok = xp.isfinite(xp.sum(values, axis=-1))
+        return Answer(xp.where(ok[..., None], values, 0.0), ok), worst
+    ok = xp.isfinite(values)
+    if plan.penalize and query.what == "fun":
+        low = xp.asarray(-xp.inf, dtype=values.dtype)
+        worst = xp.maximum(worst, xp.max(xp.where(ok, values, low), axis=1))
+        known = xp.isfinite(worst)
+        values = xp.where(ok, values, xp.where(known, worst, 0.0)[:, None])
+        return Answer(values, ok | known[:, None]), worst
+    return Answer(xp.where(ok, values, 0.0), ok), worst
+
+
+def _better(best: Leaves, points: Array, values: Array, ops: Ops) -> Leaves:
+    """The best of the points and what was best before."""
+    xp = ops.xp
+    values = xp.where(xp.isfinite(values), values, xp.inf)
+    lowest = xp.min(values, axis=1)
+
+    def found() -> Leaves:
+        i = xp.argmin(values, axis=1)
+        return xp.take_along_axis(points, i[:, None, None], axis=1)[:, 0, :], lowest
+
+    return ops.choose(lowest < best[1], found, best)
+
+
+def _pick_xhat(state: State, x: Array, g: Array, ok: Array, k: int, plan: Plan) -> Leaves:
+    """The iterate with the least gradient norm so far, or the one whose index was drawn beforehand."""
+    xp = plan.ctx.xp
+    if plan.exact:
+        norm = xp.sqrt(xp.vecdot(g, g))
+        return plan.ops.choose(
+            ok & (norm < state.xhat_norm), lambda: (x, norm), (state.xhat, state.xhat_norm)
+        )
+    return plan.ops.choose(
+        state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm)
+    )

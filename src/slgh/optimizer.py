@@ -1,0 +1,157 @@
+"""The engine turned inside out: ask for points, tell their values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.door import make_run, read_sample_xi
+from slgh.engine.evaluate import real_array
+from slgh.method import Facts, Method
+from slgh.parts import Query
+from slgh.result import Result, Status
+
+
+class Optimizer:
+    """Ask, tell, stop, result: for objectives that only you can evaluate.
+
+    The run is the one that `minimize` would do with the same arguments, to the last bit. Parameters are those of
+    `minimize`, less fun and what belongs to calling it.
+
+    Parameters
+    ----------
+    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, callback, progress, history,
+    on_nonfinite, checkpoint, **params
+        As for `minimize`.
+    sample_xi
+        As for `minimize`; the samples that go with the points are `opt.xi`.
+    gradients
+        Whether you can tell gradients: the methods gd, slgh_r and their like then ask for them (see `asks`).
+
+    Examples
+    --------
+    >>> import numpy as np, slgh
+    >>> opt = slgh.Optimizer([3.0, -2.0], method="zoslgh_r", t1=1, gamma=0.99, step=0.1, samples=4, max_iter=500, seed=1)
+    >>> while not opt.stop():
+    ...     points = opt.ask()
+    ...     opt.tell(points, [np.sum(p**2) for p in points])
+    >>> bool(opt.result.fun < 1e-6), opt.result.nfev
+    (True, 2501)
+    """
+
+    def __init__(
+        self,
+        x0: Any,
+        *,
+        method: str | Method = "auto",
+        sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
+        bounds: Any = None,
+        batched: bool = False,
+        gradients: bool = False,
+        max_evals: int | None = None,
+        max_iter: int | None = None,
+        max_seconds: float | None = None,
+        target: float | None = None,
+        seed: Any = None,
+        callback: Callable[..., object] | None = None,
+        progress: bool = False,
+        history: int | str | None = 1000,
+        on_nonfinite: str = "reject",
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        **params: Any,
+    ) -> None:
+        xi = read_sample_xi(sample_xi)
+        self._run = make_run(
+            x0,
+            method=method,
+            facts=Facts(gradient=gradients, stochastic=xi is not None, terms=xi if isinstance(xi, int) else None),
+            sample_xi=xi,
+            bounds=bounds,
+            batched=batched,
+            max_evals=max_evals,
+            max_iter=max_iter,
+            max_seconds=max_seconds,
+            target=target,
+            seed=seed,
+            callback=callback,
+            progress=progress,
+            history=history,
+            on_nonfinite=on_nonfinite,
+            checkpoint=checkpoint,
+            params=params,
+        )
+        self._raises = on_nonfinite == "raise"
+        self._talk = self._run.conversation()
+        self._query: Query | None = None
+        self._result: Result | None = None
+        self._advance(None)
+
+    def _advance(self, values: Any) -> None:
+        try:
+            with np.errstate(all="ignore"):
+                self._query = next(self._talk) if values is None else self._talk.send(values)
+        except StopIteration as end:
+            self._query, self._result = None, end.value
+
+    def _pending(self) -> Query:
+        if self._query is None:
+            raise RuntimeError("The run has ended: see `stop()` and `result`.")
+        return self._query
+
+    @property
+    def asks(self) -> str:
+        """What `tell` expects for the points that are asked: "fun", one value each, or "grad", one gradient each."""
+        return self._pending().what
+
+    @property
+    def active(self) -> NDArray[np.intp]:
+        """The problems of the batch that the points belong to, in their order."""
+        return self._run.rows
+
+    @property
+    def xi(self) -> Any:
+        """The samples (n, ...), batched (B, n, ...), that go with the points of a stochastic function."""
+        xi = self._pending().xi
+        return xi if xi is None or self._run.batched else xi[0]
+
+    def ask(self) -> NDArray[Any]:
+        """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
+        points = self._pending().points
+        return np.array(points if self._run.batched else points[0])
+
+    def tell(self, points: Any, values: Any) -> None:
+        """Give the values (n,), or gradients (n, d), of the points that were asked; batched with leading axis B."""
+        query = self._pending()
+        asked = query.points if self._run.batched else query.points[0]
+        if not np.array_equal(np.asarray(points), asked):
+            raise ValueError("`points` must be those of the last `ask`, in their order.")
+        shape = asked.shape if query.what == "grad" else asked.shape[:-1]
+        array = real_array(values, "values", asked.dtype)
+        if array.shape != shape:
+            raise ValueError(f"`values` must have shape {shape} for points {asked.shape}, got {array.shape}.")
+        if self._raises and not np.isfinite(array).all():
+            raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
+        self._advance(array if self._run.batched else array[None])
+
+    def stop(self) -> bool:
+        """Whether the run has ended."""
+        return self._result is not None
+
+    @property
+    def result(self) -> Result:
+        """The Result; while the run goes on, the best so far with Status.RUNNING."""
+        if self._result is not None:
+            return self._result
+        run = self._run
+        run.gather()
+        best: dict[str, Any] = {"x": run.whole.x_best, "fun": run.whole.f_best, "t": run.whole.t}
+        if not run.batched:
+            best = {name: value[0] for name, value in best.items()}
+        return Result(
+            **best, nit=run.k, nfev=run.nfev, njev=run.njev, status=Status.RUNNING, success=False, message="Running."
+        )

@@ -1,0 +1,28 @@
+"""Where to query and how to estimate: one file an oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slgh.oracles.antithetic import Antithetic
+from slgh.oracles.closed_form import ClosedForm
+from slgh.oracles.forward import Forward
+from slgh.oracles.gradient import Gradient, SampledGradient
+from slgh.oracles.sphere import Sphere
+from slgh.oracles.variance_reduced import VarianceReduced
+
+ORACLES: dict[str, Any] = {
+    part.name: part
+    for part in (Forward, Antithetic, Sphere, Gradient, SampledGradient, ClosedForm, VarianceReduced)
+}
+
+__all__ = [
+    "ORACLES",
+    "Antithetic",
+    "ClosedForm",
+    "Forward",
+    "Gradient",
+    "SampledGradient",
+    "Sphere",
+    "VarianceReduced",
+]

@@ -1,0 +1,94 @@
+r"""Central differences along Gaussian directions: pairs x + t u and x - t u."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Antithetic:
+    r"""Estimate the gradient of F from M antithetic pairs, without f(x).
+
+    .. math::
+        g = \frac{1}{M} \sum_{i=1}^M \frac{f(x + t u_i) - f(x - t u_i)}{2t}\, u_i, \qquad
+        \operatorname{tr} H \approx \frac{1}{M} \sum_{i=1}^M \frac{(u_i^\top u_i - d)
+        (f(x + t u_i) + f(x - t u_i) - 2 f(x))}{2t^2},
+
+    M = `samples` pairs, 2M evaluations. The even part of f drops out of g, and with it the variance that the
+    curvature of f brings into forward differences. f(x) is asked for (one evaluation more) only where the schedule
+    needs f or the trace. Both points of a pair share their xi; `xi="shared"` uses one xi an iteration.
+    """
+
+    name: ClassVar[str] = "antithetic"
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
+    rounding: ClassVar[float | None] = 1 / 3
+
+    samples: int = 1
+    xi: str = "pairs"
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+        checks.choice("xi", self.xi, ("pairs", "shared"))
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations in iteration k."""
+        centres = 0 if not self._centred(ctx) else self.samples if self._paired(ctx) else 1
+        return centres + 2 * self.samples
+
+    def _paired(self, ctx: Context) -> bool:
+        return ctx.stochastic and self.xi == "pairs"
+
+    def _centred(self, ctx: Context) -> bool:
+        return bool(ctx.needs & {"f", "trace", "slope"})
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, d = ctx.xp, x.shape[-1]
+        paired, centred = self._paired(ctx), self._centred(ctx)
+        gradient = good = centre = f = F = trace = None
+        xi = noise.xi(1) if ctx.stochastic and not paired else None
+        for m in ctx.chunks(self.samples, d):
+            u = noise.normal(m)
+            xi = noise.xi(m) if paired else xi
+            centres = 0 if not centred else m if paired else int(centre is None)
+            answer = yield around(x, t, [u, -u], centres=centres, xi=xi, xp=xp)
+            plus, minus = cut(answer, centres, centres + m), cut(answer, centres + m, centres + 2 * m)
+            odd, ok = rise(plus, minus, xp)
+            if centred:
+                centre = cut(answer, 0, centres) if centres else centre
+                assert centre is not None
+                ok = ok & centre.ok
+                odd = xp.where(ok, odd, 0.0)
+                if ctx.stochastic:
+                    f = add(f, xp.sum(xp.where(ok, centre.values, 0.0), axis=1))
+            gradient = add(gradient, weigh(odd, u, xp))
+            good = add(good, number(ok, x.dtype, xp))
+            if ctx.needs & {"F", "trace", "slope"}:
+                even = xp.where(ok, (plus.values + minus.values) / 2, 0.0)
+                F = add(F, xp.sum(even, axis=1))
+                if centre is not None:
+                    bend = xp.where(ok, even - centre.values, 0.0)
+                    trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
+        assert good is not None
+        trace = None if trace is None else mean(trace, good, xp) / (t * t)
+        if centre is not None:
+            f = centre.values[:, 0] if f is None else mean(f, good, xp)
+        return Observed(
+            g=mean(gradient, good, xp) / (2 * t[:, None]),
+            ok=good > 0,
+            rejected=self.samples - good,
+            cosine=zeroth_order_cosine(self.samples, d),
+            f=f,
+            F=None if F is None else mean(F, good, xp),
+            trace=trace,
+            slope=None if trace is None else trace * t,
+        ), ()

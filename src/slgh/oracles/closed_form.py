@@ -1,0 +1,67 @@
+r"""The exact gradient of F and its slope in t, from a closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import mean, number
+from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed, Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedForm:
+    r"""Ask a closed form for what Algorithm 2 needs.
+
+    .. math::
+        g = \nabla_x F(x, t), \qquad \frac{\partial F}{\partial t}, \quad \operatorname{tr}\operatorname{Hess}_x F
+
+    or their means over M = `samples` draws of xi, :math:`\frac1M \sum_i \nabla_x \bar F(x, t; \xi_i)`, for a
+    stochastic f. f(x) = F(x, 0) is asked for too. A closed form has no floor: nothing is lost as t falls to 0.
+    """
+
+    name: ClassVar[str] = "closed_form"
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "F_next", "trace", "slope"})
+    rounding: ClassVar[float | None] = None
+
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations of f, F and its derivatives in iteration k."""
+        each = 1 + len(ctx.needs & {"F", "trace", "slope"})
+        return 1 + (self.samples if ctx.stochastic else 1) * each + ("F_next" in ctx.needs)
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, (B, d) = ctx.xp, x.shape
+        samples = self.samples if ctx.stochastic else 1
+        xi = noise.xi(samples) if ctx.stochastic else None
+        value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
+        points = xp.broadcast_to(x[:, None, :], (B, samples, d))
+        gradient = yield Query("F.grad", points, t=t[:, None], xi=xi)
+        good = number(gradient.ok, x.dtype, xp)
+
+        def average(answer: Answer) -> Array:
+            return mean(xp.sum(answer.values, axis=1), number(answer.ok, x.dtype, xp), xp)
+
+        F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
+        trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
+        slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
+        return Observed(
+            g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
+            ok=(good > 0) & value.ok[:, 0],
+            rejected=samples - good,
+            cosine=1.0,
+            f=value.values[:, 0],
+            F=F,
+            trace=trace,
+            slope=slope,
+        ), ()

@@ -1,0 +1,104 @@
+r"""Forward differences along Gaussian directions: the paper's zeroth-order oracle, equations (7) and (9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    r"""Estimate the gradient of F and the trace of its Hessian from f(x) and M points around it.
+
+    .. math::
+        \tilde g_x = \frac{1}{M} \sum_{i=1}^M \frac{f(x + t u_i) - f(x)}{t}\, u_i, \qquad
+        \tilde g_t = \frac{1}{M} \sum_{i=1}^M \frac{(v_i^\top v_i - d)(f(x + t v_i) - f(x))}{t^2},
+
+    with :math:`u_i, v_i \sim N(0, I_d)`: equations (7) and (9) of the paper, averaged over a minibatch.
+
+    Parameters
+    ----------
+    samples
+        M, the number of directions.
+    slope_from
+        "u": v = u, so that the slope in t costs nothing. "v": directions of its own, M more queries (the paper's
+        Algorithm 3 to the letter). Both are unbiased. Without a schedule that needs the slope, neither is computed.
+    xi
+        For a stochastic f. "pairs": each direction i has its own xi_i in f(x + t u_i; xi_i) - f(x; xi_i), 2M queries.
+        "shared": one xi an iteration, M + 1 queries.
+
+    Notes
+    -----
+    The paper calls :math:`\tilde g_t` the derivative in t. It estimates tr Hess F; dF/dt is t times that.
+    """
+
+    name: ClassVar[str] = "forward"
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
+    rounding: ClassVar[float | None] = 1 / 2
+
+    samples: int = 1
+    slope_from: str = "u"
+    xi: str = "pairs"
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+        checks.choice("slope_from", self.slope_from, ("u", "v"))
+        checks.choice("xi", self.xi, ("pairs", "shared"))
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations in iteration k."""
+        centres = self.samples if self._paired(ctx) else 1
+        return centres + self.samples * (2 if self._separate(ctx) else 1)
+
+    def _paired(self, ctx: Context) -> bool:
+        return ctx.stochastic and self.xi == "pairs"
+
+    def _separate(self, ctx: Context) -> bool:
+        return self.slope_from == "v" and bool(ctx.needs & {"trace", "slope"})
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, d = ctx.xp, x.shape[-1]
+        paired, separate = self._paired(ctx), self._separate(ctx)
+        gradient = good = centre = f = F = trace = traced = None
+        xi = noise.xi(1) if ctx.stochastic and not paired else None
+        for m in ctx.chunks(self.samples, d):
+            u = noise.normal(m)
+            v = noise.normal(m, stream=1) if separate else u
+            xi = noise.xi(m) if paired else xi
+            centres = m if paired else int(centre is None)
+            answer = yield around(x, t, [u, v] if separate else [u], centres=centres, xi=xi, xp=xp)
+            centre = cut(answer, 0, centres) if centres else centre
+            assert centre is not None
+            rise_u, ok_u = rise(cut(answer, centres, centres + m), centre, xp)
+            gradient = add(gradient, weigh(rise_u, u, xp))
+            good = add(good, number(ok_u, x.dtype, xp))
+            if ctx.stochastic:
+                f = add(f, xp.sum(xp.where(ok_u, centre.values, 0.0), axis=1))
+            if "F" in ctx.needs:
+                F = add(F, xp.sum(xp.where(ok_u, rise_u + centre.values, 0.0), axis=1))
+            if ctx.needs & {"trace", "slope"}:
+                rise_v, ok_v = rise(cut(answer, centres + m, centres + 2 * m), centre, xp) if separate else (rise_u, ok_u)
+                trace = add(trace, xp.vecdot(rise_v, xp.vecdot(v, v) - d))
+                traced = add(traced, number(ok_v, x.dtype, xp))
+        assert centre is not None
+        assert good is not None
+        trace = None if trace is None else mean(trace, traced, xp) / (t * t)
+        return Observed(
+            g=mean(gradient, good, xp) / t[:, None],
+            ok=good > 0,
+            rejected=self.samples - good,
+            cosine=zeroth_order_cosine(self.samples, d),
+            f=centre.values[:, 0] if f is None else mean(f, good, xp),
+            F=None if F is None else mean(F, good, xp),
+            trace=trace,
+            slope=None if trace is None else trace * t,
+        ), ()

@@ -1,0 +1,117 @@
+r"""Gradients of f, at x itself (GD, SGD) or averaged over Gaussian directions (first-order SLGH by sampling)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import add, around, mean, number
+from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed, Query
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gradient:
+    r"""The gradient at x itself; t plays no part.
+
+    .. math:: g = \nabla f(x) \quad\text{or}\quad \frac{1}{M} \sum_{i=1}^M \nabla \bar f(x; \xi_i)
+
+    M = `samples` for a stochastic f. One value of f is asked for too (with the first xi), so that the run can be
+    followed, stopped at a target and defended against bad values.
+    """
+
+    name: ClassVar[str] = "gradient"
+    provides: ClassVar[frozenset[str]] = frozenset({"f"})
+    rounding: ClassVar[float | None] = None
+
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations of f and of its gradient in iteration k."""
+        return 1 + (self.samples if ctx.stochastic else 1)
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, (B, d) = ctx.xp, x.shape
+        samples = self.samples if ctx.stochastic else 1
+        gradient = good = value = None
+        for m in ctx.chunks(samples, d):
+            xi = noise.xi(m) if ctx.stochastic else None
+            if value is None:
+                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
+            answer = yield Query("grad", xp.broadcast_to(x[:, None, :], (B, m, d)), xi=xi)
+            gradient = add(gradient, xp.sum(answer.values, axis=1))
+            good = add(good, number(answer.ok, x.dtype, xp))
+        assert value is not None
+        assert good is not None
+        return Observed(
+            g=mean(gradient, good, xp),
+            ok=(good > 0) & value.ok[:, 0],
+            rejected=samples - good,
+            cosine=1.0,
+            f=value.values[:, 0],
+        ), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledGradient:
+    r"""The gradient of F by sampling gradients of f, and with it the slope in t at no extra cost.
+
+    .. math::
+        \nabla_x F \approx \frac{1}{M} \sum_{i=1}^M \nabla f(x + t u_i), \qquad
+        \frac{\partial F}{\partial t} \approx \frac{1}{M} \sum_{i=1}^M u_i^\top \nabla f(x + t u_i)
+        = t \operatorname{tr} \operatorname{Hess} F
+
+    M = `samples`, :math:`u_i \sim N(0, I_d)`; a stochastic f has its own xi_i for each direction.
+    """
+
+    name: ClassVar[str] = "sampled_gradient"
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "trace", "slope"})
+    rounding: ClassVar[float | None] = None
+
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations of f and of its gradient in iteration k."""
+        return 1 + self.samples
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, d = ctx.xp, x.shape[-1]
+        gradient = good = slope = value = None
+        for m in ctx.chunks(self.samples, d):
+            u = noise.normal(m)
+            xi = noise.xi(m) if ctx.stochastic else None
+            if value is None:
+                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
+            answer = yield around(x, t, [u], centres=0, xi=xi, xp=xp, what="grad")
+            gradient = add(gradient, xp.sum(answer.values, axis=1))
+            good = add(good, number(answer.ok, x.dtype, xp))
+            if ctx.needs & {"trace", "slope"}:
+                slope = add(slope, xp.sum(xp.vecdot(answer.values, u), axis=1))
+        assert value is not None
+        assert good is not None
+        slope = None if slope is None else mean(slope, good, xp)
+        return Observed(
+            g=mean(gradient, good, xp),
+            ok=(good > 0) & value.ok[:, 0],
+            rejected=self.samples - good,
+            cosine=1.0,
+            f=value.values[:, 0],
+            trace=None if slope is None else slope / t,
+            slope=slope,
+        ), ()

@@ -1,0 +1,75 @@
+r"""Differences along directions on the unit sphere: the smoothed gradient oracle of Hazan et al. (2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sphere:
+    r"""Estimate the gradient of f smoothed over the ball of radius t.
+
+    .. math:: g = \frac{d}{M t} \sum_{i=1}^M (f(x + t s_i) - f(x))\, s_i, \qquad s_i = u_i / |u_i|
+
+    M = `samples` directions; M + 1 evaluations, or 2M for a stochastic f, each direction having its own xi.
+
+    Notes
+    -----
+    Hazan, Levy and Shalev-Shwartz use one value a direction, without f(x). Subtracting f(x) leaves the
+    expectation as it is and removes a variance of order f(x)^2 d^2 / t^2.
+
+    References
+    ----------
+    Hazan, Levy, Shalev-Shwartz. On graduated optimization for stochastic non-convex problems. ICML 2016.
+    """
+
+    name: ClassVar[str] = "sphere"
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
+    rounding: ClassVar[float | None] = 1 / 2
+
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations in iteration k."""
+        return 2 * self.samples if ctx.stochastic else self.samples + 1
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, d = ctx.xp, x.shape[-1]
+        gradient = good = centre = f = F = None
+        for m in ctx.chunks(self.samples, d):
+            u = noise.normal(m)
+            s = u / xp.sqrt(xp.vecdot(u, u))[..., None]
+            xi = noise.xi(m) if ctx.stochastic else None
+            centres = m if ctx.stochastic else int(centre is None)
+            answer = yield around(x, t, [s], centres=centres, xi=xi, xp=xp)
+            centre = cut(answer, 0, centres) if centres else centre
+            assert centre is not None
+            difference, ok = rise(cut(answer, centres, centres + m), centre, xp)
+            gradient = add(gradient, weigh(difference, s, xp))
+            good = add(good, number(ok, x.dtype, xp))
+            if ctx.stochastic:
+                f = add(f, xp.sum(xp.where(ok, centre.values, 0.0), axis=1))
+            F = add(F, xp.sum(xp.where(ok, difference + centre.values, 0.0), axis=1))
+        assert centre is not None
+        assert good is not None
+        return Observed(
+            g=mean(gradient, good, xp) * d / t[:, None],
+            ok=good > 0,
+            rejected=self.samples - good,
+            cosine=zeroth_order_cosine(self.samples, d),
+            f=centre.values[:, 0] if f is None else mean(f, good, xp),
+            F=mean(F, good, xp),
+        ), ()

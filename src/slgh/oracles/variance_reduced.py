@@ -1,0 +1,102 @@
+r"""Forward differences with a control variate for finite sums: the oracle of ZOSVRG."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slgh import checks
+from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarianceReduced:
+    r"""Estimate the gradient of a finite sum, corrected by a full estimate at a snapshot.
+
+    .. math::
+        g = \frac{1}{M} \sum_{i=1}^M \left[\hat\nabla f_{\xi_i}(x; u_i) - \hat\nabla f_{\xi_i}(\tilde x; u_i)\right]
+        + \frac{1}{N} \sum_{j=1}^N \hat\nabla f_j(\tilde x; u_j), \qquad
+        \hat\nabla f_j(x; u) = \frac{f_j(x + t u) - f_j(x)}{t} u
+
+    The snapshot :math:`\tilde x` is x itself in every `period`-th iteration, where the second sum is taken over all
+    N = `terms` components (2N more evaluations); the others cost 4M, M = `samples`.
+
+    Notes
+    -----
+    Both estimates of a pair share u_i, as they share xi_i: without that nothing cancels.
+
+    References
+    ----------
+    Liu, Kailkhura, Chen, Ting, Chang, Amini. Zeroth-order stochastic variance reduction for nonconvex
+    optimization. NeurIPS 2018.
+    """
+
+    name: ClassVar[str] = "variance_reduced"
+    provides: ClassVar[frozenset[str]] = frozenset({"f"})
+    rounding: ClassVar[float | None] = 1 / 2
+
+    samples: int = 1
+    period: int = 10
+    terms: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+        checks.count("period", self.period)
+        if self.terms is not None:
+            checks.count("terms", self.terms)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return x, ctx.xp.zeros_like(x)
+
+    def cost(self, k: int, ctx: Context) -> int:
+        """Evaluations in iteration k."""
+        return 4 * self.samples + (2 * self._terms if k % self.period == 0 else 0)
+
+    @property
+    def _terms(self) -> int:
+        assert self.terms is not None
+        return self.terms
+
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation:
+        xp, d = ctx.xp, x.shape[-1]
+        snapshot, full = state
+        rejected = None
+        if k % self.period == 0:
+            snapshot, gradient, good, start = x, None, None, 0
+            for m in ctx.chunks(self._terms, d):
+                u = noise.normal(m)
+                answer = yield around(x, t, [u], centres=m, xi=noise.every_xi(start, start + m), xp=xp)
+                difference, ok = _halves(answer, xp)
+                gradient = add(gradient, weigh(difference, u, xp))
+                good = add(good, number(ok, x.dtype, xp))
+                start += m
+            full = mean(gradient, good, xp) / t[:, None]
+            rejected = self._terms - good
+        gradient = good = f = None
+        for m in ctx.chunks(self.samples, d):
+            u, xi = noise.normal(m), noise.xi(m)
+            here = yield around(x, t, [u], centres=m, xi=xi, xp=xp)
+            there = yield around(snapshot, t, [u], centres=m, xi=xi, xp=xp)
+            new, ok_new = _halves(here, xp)
+            old, ok_old = _halves(there, xp)
+            ok = ok_new & ok_old
+            gradient = add(gradient, weigh(xp.where(ok, new - old, 0.0), u, xp))
+            good = add(good, number(ok, x.dtype, xp))
+            f = add(f, xp.sum(xp.where(ok, here.values[:, :m], 0.0), axis=1))
+        assert good is not None
+        return Observed(
+            g=mean(gradient, good, xp) / t[:, None] + full,
+            ok=good > 0,
+            rejected=self.samples - good if rejected is None else self.samples - good + rejected,
+            cosine=zeroth_order_cosine(self.samples, d),
+            f=mean(f, good, xp),
+        ), (snapshot, full)
+
+
+def _halves(answer: Answer, xp: object) -> tuple[Array, Array]:
+    """Differences between the second half of the points (moved) and the first (centres)."""
+    m = answer.values.shape[1] // 2
+    return rise(cut(answer, m, 2 * m), cut(answer, 0, m), xp)

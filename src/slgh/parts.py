@@ -1,0 +1,140 @@
+"""What the three parts of a method are, and what they say to each other.
+
+One iteration is a conversation. The oracle asks questions (`Query`) at points around x and gets answers
+(`Answer`); it ends by saying what it saw (`Observed`). The update moves x by that, the schedule moves t.
+Shapes: B problems, n points, d variables; everything carries the leading axis B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+Array: TypeAlias = Any
+"""An array of any array-API namespace."""
+
+Leaves: TypeAlias = tuple[Array, ...]
+"""What a part remembers between iterations: arrays with leading axis B, possibly none."""
+
+
+class Query(NamedTuple):
+    """A question to the user's objective at `points` (B, n, d).
+
+    `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed
+    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective.
+    """
+
+    what: str
+    points: Array
+    t: Array | None = None
+    xi: Array | None = None
+
+
+class Answer(NamedTuple):
+    """Values (B, n), or gradients (B, n, d), zero where `ok` (B, n) says they were not finite."""
+
+    values: Array
+    ok: Array
+
+
+class Observed(NamedTuple):
+    """What an oracle estimates at (x, t). What was neither needed nor free is None.
+
+    g (B, d) estimates grad_x F; `f` (B,) is f(x); `F` (B,) is F(x, t) or the minibatch mean of f(x + t u);
+    `F_next` is F(x', t) at the x' that the update leads to;
+    `trace` (B,) estimates tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could
+    be learnt, `rejected` (B,) counts the samples that were dropped, and `cosine` is the expected cosine between
+    g and grad_x F, a number in (0, 1].
+    """
+
+    g: Array
+    ok: Array
+    rejected: Array
+    cosine: float
+    f: Array | None = None
+    F: Array | None = None
+    F_next: Array | None = None
+    trace: Array | None = None
+    slope: Array | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What is fixed for a whole run: the array namespace, what is needed, whether f is stochastic.
+
+    `chunk` is the number of array elements that the directions of one query may hold per problem. It depends on
+    nothing but itself, so that sums are taken in the same order however many problems or workers there are.
+    """
+
+    xp: Any
+    needs: frozenset[str] = frozenset()
+    stochastic: bool = False
+    chunk: int = 1 << 17
+
+    def chunks(self, samples: int, d: int) -> list[int]:
+        """Split `samples` directions in d variables into queries: a list of counts."""
+        size = max(1, min(samples, self.chunk // d))
+        full, rest = divmod(samples, size)
+        return [size] * full + ([rest] if rest else [])
+
+
+class Noise(Protocol):
+    """Where randomness comes from: the parts never draw. Each call goes on where the last one stopped."""
+
+    def normal(self, m: int, stream: int = 0) -> Array:
+        """The next m standard normal directions of each problem, (B, m, d); streams are independent."""
+
+    def xi(self, m: int) -> Array:
+        """The next m samples of the objective's own randomness, (B, m, ...)."""
+
+    def every_xi(self, start: int, stop: int) -> Array:
+        """Components start..stop-1 of a finite sum, for each problem, (B, stop - start)."""
+
+
+Conversation: TypeAlias = Generator[Query, Answer, tuple[Observed, Leaves]]
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """Where to query, and how to estimate."""
+
+    name: ClassVar[str]
+    provides: ClassVar[frozenset[str]]
+    rounding: ClassVar[float | None]
+    """The default floor of t is t1 * eps**rounding: below it a difference of f is rounding. None: no floor."""
+
+    @property
+    def samples(self) -> int: ...
+
+    def init(self, x: Array, ctx: Context) -> Leaves: ...
+    def cost(self, k: int, ctx: Context) -> int: ...
+    def observe(
+        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
+    ) -> Conversation: ...
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """How t falls."""
+
+    name: ClassVar[str]
+
+    @property
+    def t1(self) -> float | None: ...
+    @property
+    def needs(self) -> frozenset[str]: ...
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves: ...
+    def next(
+        self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any
+    ) -> tuple[Array, Leaves]: ...
+
+
+@runtime_checkable
+class Update(Protocol):
+    """How x moves."""
+
+    name: ClassVar[str]
+
+    def init(self, x: Array, xp: Any) -> Leaves: ...
+    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]: ...

@@ -1,0 +1,22 @@
+"""Test functions with their optimum, start, the paper's parameters, and their smoothed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slgh.problems.ackley import ackley
+from slgh.problems.himmelblau import himmelblau
+from slgh.problems.hole import hole
+from slgh.problems.problem import Problem
+from slgh.problems.rosenbrock import rosenbrock
+from slgh.problems.wells import wells
+
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "ackley": ackley,
+    "himmelblau": himmelblau,
+    "hole": hole,
+    "rosenbrock": rosenbrock,
+    "wells": wells,
+}
+
+__all__ = ["PROBLEMS", "Problem", "ackley", "himmelblau", "hole", "rosenbrock", "wells"]

@@ -1,0 +1,73 @@
+"""What a run returns: `Result`, and `Status`, why it ended."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from scipy.optimize import OptimizeResult
+
+
+class Status(IntEnum):
+    """Why a problem's run ended. The first two are successes, if f(x) is finite."""
+
+    COMPLETED = 0
+    TARGET = 1
+    MAX_EVALS = 2
+    MAX_SECONDS = 3
+    CALLBACK = 4
+    INTERRUPTED = 5
+    NONFINITE = 6
+    RUNNING = -1
+
+    @property
+    def success(self) -> bool:
+        """Whether this is a planned end."""
+        return self in (Status.COMPLETED, Status.TARGET)
+
+    @property
+    def message(self) -> str:
+        """One sentence on why the run ended."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.COMPLETED: "The planned iterations were completed.",
+    Status.TARGET: "The target value was reached.",
+    Status.MAX_EVALS: "Cut short: the next iteration would exceed max_evals.",
+    Status.MAX_SECONDS: "Cut short: max_seconds have passed.",
+    Status.CALLBACK: "Stopped by the callback.",
+    Status.INTERRUPTED: "Interrupted from the keyboard; the best point so far is kept.",
+    Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
+    Status.RUNNING: "Running.",
+}
+
+
+class Result(OptimizeResult):  # type: ignore[misc]
+    """The outcome of a run, a `scipy.optimize.OptimizeResult`.
+
+    For B problems (`batched=True`) every entry below that belongs to one problem is an array with leading axis B.
+
+    Attributes
+    ----------
+    x, fun
+        The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" the
+        best evaluated point, or for a stochastic fun the mean of the last tenth of the iterates; after a `target` was
+        reached, the point that reached it.
+    fun_se
+        The standard error of `fun`; 0 unless fun is stochastic.
+    x_best, fun_best
+        The best evaluated point; of a stochastic fun, whose single values mean little, x and fun.
+    xhat
+        The iterate that the theorems speak of: drawn uniformly from all, or for exact gradients the one with the least
+        gradient norm that was observed.
+    t
+        The last smoothing radius.
+    nit, nfev, njev, nrejected
+        Iterations, evaluations of f (and F), of gradients and derivatives, samples dropped as not finite.
+    status, success, message
+        A `Status`, whether it was the planned end with a finite fun, and a sentence.
+    history
+        Arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", and "x" if asked for.
+    method, engine, seed
+        What ran: the bound `Method`, the loop, and the seed that repeats the run.
+    """

@@ -1,0 +1,15 @@
+"""How t falls: one file a schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slgh.schedules.budget import Budget
+from slgh.schedules.constant import Constant
+from slgh.schedules.derivative import Derivative
+from slgh.schedules.double_loop import DoubleLoop
+from slgh.schedules.ratio import Ratio
+
+SCHEDULES: dict[str, Any] = {part.name: part for part in (Constant, Ratio, Derivative, DoubleLoop, Budget)}
+
+__all__ = ["SCHEDULES", "Budget", "Constant", "Derivative", "DoubleLoop", "Ratio"]

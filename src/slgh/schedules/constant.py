@@ -1,0 +1,34 @@
+r"""t stays: GD, SGD, ZOSGD, ZOAdaMM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from slgh import checks
+from slgh.parts import Array, Leaves, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    r"""Keep the smoothing radius.
+
+    .. math:: t_{k+1} = t_k = t_1
+    """
+
+    name: ClassVar[str] = "constant"
+
+    t1: float
+
+    def __post_init__(self) -> None:
+        checks.at_least("t1", self.t1, 0)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
+
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        return ()
+
+    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+        return t, state

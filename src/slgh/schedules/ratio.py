@@ -1,0 +1,43 @@
+r"""t falls by a constant factor: SLGH_r, Algorithms 2, 3 and 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from slgh import checks
+from slgh.parts import Array, Leaves, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    r"""Shrink t by a constant factor, down to a floor (SLGH_r).
+
+    .. math:: t_{k+1} = \max(\gamma\, t_k,\ \epsilon')
+
+    The floor :math:`\epsilon'` is the run's `floor`, or sqrt(nu) with `noise=nu` (Algorithm 4).
+
+    Notes
+    -----
+    Algorithms 2 and 3 print no floor for SLGH_r; pass `floor=0` for that. The default floor is where differences
+    of f drown in rounding, and 0 for a closed form.
+    """
+
+    name: ClassVar[str] = "ratio"
+
+    t1: float
+    gamma: float = 0.999
+
+    def __post_init__(self) -> None:
+        checks.real("t1", self.t1, above=0)
+        checks.real("gamma", self.gamma, above=0, below=1)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
+
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        return ()
+
+    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+        return xp.maximum(self.gamma * t, floor), state

@@ -1,0 +1,15 @@
+"""How x moves: one file an update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slgh.updates.adam import Adam
+from slgh.updates.adamm import AdaMM
+from slgh.updates.descent import Descent, Harmonic
+from slgh.updates.momentum import Momentum
+from slgh.updates.scale_free import ScaleFree
+
+UPDATES: dict[str, Any] = {part.name: part for part in (Descent, Harmonic, Momentum, Adam, AdaMM, ScaleFree)}
+
+__all__ = ["UPDATES", "AdaMM", "Adam", "Descent", "Harmonic", "Momentum", "ScaleFree"]
