@@ -32,10 +32,13 @@ class Query(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values (B, n), or gradients (B, n, d), zero where `ok` (B, n) says they were not finite."""
+    """Values (B, n), or gradients (B, n, d); `ok` (B, n) is 1 where they were finite, and 0 where they are put to 0.
+
+    `ok` is None where all are known to be finite, which spares most of the arithmetic on it.
+    """
 
     values: Array
-    ok: Array
+    ok: Array | None = None
 
 
 class Observed(NamedTuple):
@@ -44,14 +47,14 @@ class Observed(NamedTuple):
     g (B, d) estimates grad_x F; `f` (B,) is f(x); `F` (B,) is F(x, t) or the minibatch mean of f(x + t u);
     `F_next` is F(x', t) at the x' that the update leads to;
     `trace` (B,) estimates tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could
-    be learnt, `rejected` (B,) counts the samples that were dropped, and `cosine` is the expected cosine between
+    be learnt, `rejected` (B,) counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between
     g and grad_x F, a number in (0, 1].
     """
 
     g: Array
-    ok: Array
-    rejected: Array
     cosine: float
+    ok: Array | None = None
+    rejected: Array | None = None
     f: Array | None = None
     F: Array | None = None
     F_next: Array | None = None
@@ -77,6 +80,12 @@ class Context:
         size = max(1, min(samples, self.chunk // d))
         full, rest = divmod(samples, size)
         return [size] * full + ([rest] if rest else [])
+
+    def place(self, x: Array, t: Array, directions: list[Array], centres: int) -> Array:
+        """`centres` copies of x (B, d), then x + t*u for each u of the `directions`, (B, m, d) each: (B, n, d)."""
+        xp, origin = self.xp, x[:, None, :]
+        copies = [xp.broadcast_to(origin, (x.shape[0], centres, x.shape[1]))] if centres else []
+        return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
 
 class Noise(Protocol):

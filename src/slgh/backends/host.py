@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +18,17 @@ class Host:
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
+    def all_finite(self, x: Array) -> bool:
+        """Whether all entries are known to be finite; False also where a sum of large ones is not."""
+        return math.isfinite(self.xp.sum(x))
+
     def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves:
         """For each problem, the leaves of new() where mask (B,) holds and those of `old` elsewhere."""
         xp = self.xp
-        if bool(xp.all(mask)):
+        chosen = int(xp.count_nonzero(mask))
+        if chosen == mask.shape[0]:
             return new()
-        if not bool(xp.any(mask)):
+        if chosen == 0:
             return old
         return tuple(
             xp.where(xp.reshape(mask, (-1,) + (1,) * (a.ndim - 1)), a, b)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.auto import choose_samples, first_radius
 from slgh.backends.host import Host
-from slgh.backends.numpy import NumpyNoise, entropies, pick_index
+from slgh.backends.numpy import NumpyContext, NumpyNoise, entropies, pick_index, xp
 from slgh.engine.box import read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
@@ -25,7 +25,6 @@ from slgh.engine.progress import Progress
 from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Facts, Method, compose
-from slgh.parts import Context
 
 SCIPY_NAMES = {
     "jac": "grad",
@@ -145,7 +144,7 @@ def make_run(
         d, planned=planned, max_iter=max_iter, max_evals=max_evals, max_seconds=max_seconds, target=target
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
-    ctx = Context(xp=np, needs=bound.schedule.needs, stochastic=stochastic)
+    ctx = NumpyContext(xp=xp, needs=bound.schedule.needs, stochastic=stochastic)
     reserve = 0 if bound.reports == "best" and not stochastic else bound.oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
@@ -157,7 +156,7 @@ def make_run(
     plan = Plan(
         method=bound,
         ctx=ctx,
-        ops=Host(np),
+        ops=Host(xp),
         box=box,
         penalize=on_nonfinite == "penalize",
         tail_from=int(0.9 * T) if averaged and T is not None else None,
@@ -197,7 +196,7 @@ def make_run(
 
 def first_state(x: NDArray[Any], plan: Plan, T: int | None, keys: list[tuple[int, int]]) -> State:
     """The state before the first iteration."""
-    method, xp, B = plan.method, plan.ctx.xp, x.shape[0]
+    method, B = plan.method, x.shape[0]
     t1 = method.schedule.t1
     t = first_radius(x, plan.box) if t1 is None else np.full(B, t1, x.dtype)
     floor = first_floor(x, t, method)

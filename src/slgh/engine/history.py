@@ -45,7 +45,7 @@ class History:
         """Whether iteration k is to be recorded."""
         return self.rows != 0 and k % self.stride == 0
 
-    def record(self, **row: Any) -> None:
+    def record(self, row: dict[str, Any]) -> None:
         """Append a row; what is no column is left out."""
         self.table.append(tuple(row[name] for name in self.columns))
         if self.rows is not None and len(self.table) >= self.rows:

@@ -30,6 +30,10 @@ USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "w
 """NumPy's default handling of floating-point errors, for the user's code inside ours."""
 
 
+NONE = np.zeros(1, bool)
+"""None of the problems."""
+
+
 class Stop(Exception):
     """Thrown into the conversation to end it early with this status."""
 
@@ -135,14 +139,14 @@ class Run:
         if recorded or self.callback:
             self._look(info)
         if recorded:
-            self.history.record(
-                iteration=self.k - 1, nfev=self.nfev, fun_best=self._spread(self.whole.f_best, self.state.f_best), **self.seen
-            )
+            best = self._spread(self.whole.f_best, self.state.f_best)
+            self.history.record({"iteration": self.k - 1, "nfev": self.nfev, "fun_best": best, **self.seen})
         if self.callback and self._called_back():
             raise Stop(Status.CALLBACK)
-        given_up, reached = self.state.bad >= PATIENCE, self._reached(info)
-        if given_up.any() or reached.any():
-            self._end(given_up | reached, np.where(reached, Status.TARGET, Status.NONFINITE))
+        given_up = NONE if info.ok is None else self.state.bad >= PATIENCE
+        reached = self._reached(info)
+        if np.count_nonzero(given_up) or np.count_nonzero(reached):
+            self._end(np.broadcast_to(given_up | reached, self.active.shape), np.where(reached, Status.TARGET, Status.NONFINITE))
         if self.saver and self.active.size and self.saver.due(self.k):
             self.save()
         if self.progress:
@@ -152,10 +156,10 @@ class Run:
         """Which problems have reached the target: by a value, or for a stochastic fun by its estimate at x."""
         target = self.limits.target
         if target is None:
-            return np.zeros(1, bool)
+            return NONE
         if not self.plan.ctx.stochastic:
             return np.asarray(self.state.f_best <= target)
-        return np.zeros(1, bool) if info.f is None else info.ok & (info.f <= target)
+        return self._known(info) <= target
 
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
@@ -196,13 +200,18 @@ class Run:
         whole[self.active] = part
         return whole
 
+    def _known(self, info: Info) -> NDArray[Any]:
+        """f at the iterates, NaN where it is not known."""
+        if info.f is None:
+            return np.full_like(info.t, np.nan)
+        return info.f if info.ok is None else np.where(info.ok, info.f, np.nan)
+
     def _look(self, info: Info) -> None:
         """Bring `seen` up to date."""
         box = self.plan.box
-        f = np.full_like(info.t, np.nan) if info.f is None else np.where(info.ok, info.f, np.nan)
         part = {
             "x": info.x if box is None else box.reflect(info.x, self.plan.ctx.xp)[0],
-            "fun": f,
+            "fun": self._known(info),
             "t": info.t,
         }
         self.seen = {name: self._spread(self.seen[name], part[name]) for name in part}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
 from slgh.engine.box import Box
@@ -20,6 +21,7 @@ class Ops(Protocol):
 
     xp: Any
 
+    def all_finite(self, x: Array) -> bool: ...
     def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves: ...
 
 
@@ -42,12 +44,13 @@ class Plan:
 
 
 class Info(NamedTuple):
-    """What an iteration observed: where it stood, f there (B,) or None, and whether it learnt anything."""
+    """What an iteration observed: where it stood, f there (B,) or None, and whether it learnt anything
+    (None: all did)."""
 
     x: Array
     t: Array
     f: Array | None
-    ok: Array
+    ok: Array | None
 
 
 def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
@@ -67,9 +70,10 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         asked, sign = _inside(query, plan.box, xp)
         values = yield asked
         values = values if sign is None else values * sign
+        finite = None if ops.all_finite(values) else xp.isfinite(values)
         if query.what == "fun" and not plan.ctx.stochastic:
-            best = _better(best, asked.points, values, ops)
-        answer, worst = _clean(values, worst, query, plan)
+            best = _better(best, asked.points, values, finite, ops)
+        answer, worst = _clean(values, finite, worst, query, plan)
     new_x, update_state = method.update.apply(x, seen, t, state.update, xp)
     if plan.box is not None and method.oracle.name == "closed_form":
         new_x = plan.box.clip(new_x, xp)
@@ -77,20 +81,28 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         values = yield Query("F", new_x[:, None, :], t=t[:, None])
         seen = seen._replace(F_next=values[:, 0])
     new_t, schedule_state = method.schedule.next(t, seen, state.schedule, state.floor, xp)
-    ok = seen.ok & xp.isfinite(xp.sum(new_x, axis=1) + new_t)
-    counts = len(oracle_state), len(oracle_state) + len(schedule_state)
-    new_x, new_t, bad, *leaves = ops.choose(
-        ok,
-        lambda: (new_x, new_t, xp.zeros_like(t), *oracle_state, *schedule_state, *update_state),
-        (x, t, state.bad + 1.0, *state.oracle, *state.schedule, *state.update),
-    )
+    ok, bad = seen.ok, xp.zeros_like(t)
+    rejected = state.rejected if seen.rejected is None else state.rejected + seen.rejected
+    if not (ops.all_finite(new_x) and ops.all_finite(new_t)):
+        moved = xp.isfinite(xp.sum(new_x, axis=1) + new_t)
+        ok = moved if ok is None else ok & moved
+    if ok is not None:
+        memories = oracle_state, schedule_state, update_state
+        before = state.oracle, state.schedule, state.update
+        new_x, new_t, bad, *leaves = ops.choose(
+            ok,
+            lambda: (new_x, new_t, bad, *chain(*memories)),
+            (x, t, state.bad + 1.0, *chain(*before)),
+        )
+        rest = iter(leaves)
+        oracle_state, schedule_state, update_state = (tuple(islice(rest, len(m))) for m in memories)
     xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
     return State(
         x=new_x,
         t=new_t,
-        oracle=tuple(leaves[: counts[0]]),
-        schedule=tuple(leaves[counts[0] : counts[1]]),
-        update=tuple(leaves[counts[1] :]),
+        oracle=oracle_state,
+        schedule=schedule_state,
+        update=update_state,
         floor=state.floor,
         x_best=best[0],
         f_best=best[1],
@@ -99,7 +111,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         xhat_at=state.xhat_at,
         tail=tuple(s + new_x * float(k >= (plan.tail_from or 0)) for s in state.tail),
         bad=bad,
-        rejected=state.rejected + seen.rejected,
+        rejected=rejected,
         worst=worst,
     ), Info(x, t, seen.f, ok)
 
@@ -112,42 +124,47 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
     return query._replace(points=points), sign if query.what == "grad" else None
 
 
-def _clean(values: Array, worst: Array, query: Query, plan: Plan) -> tuple[Answer, Array]:
-    """Values with the bad ones replaced by 0 and marked, or by the worst finite value so far."""
+def _clean(
+    values: Array, finite: Array | None, worst: Array, query: Query, plan: Plan
+) -> tuple[Answer, Array]:
+    """Values with the bad ones put to 0 and marked, or replaced by the worst finite value so far."""
     xp = plan.ctx.xp
+    penalize = plan.penalize and query.what == "fun"
+    if finite is None:
+        return Answer(values), xp.maximum(worst, xp.max(values, axis=1)) if penalize else worst
     if values.ndim == 3:
-        ok = xp.isfinite(xp.sum(values, axis=-1))
-        return Answer(xp.where(ok[..., None], values, 0.0), ok), worst
-    ok = xp.isfinite(values)
-    if plan.penalize and query.what == "fun":
-        low = xp.asarray(-xp.inf, dtype=values.dtype)
-        worst = xp.maximum(worst, xp.max(xp.where(ok, values, low), axis=1))
+        whole = xp.all(finite, axis=-1)
+        return Answer(xp.where(whole[..., None], values, 0.0), xp.astype(whole, values.dtype)), worst
+    if penalize:
+        worst = xp.maximum(worst, xp.max(xp.where(finite, values, -xp.inf), axis=1))
         known = xp.isfinite(worst)
-        values = xp.where(ok, values, xp.where(known, worst, 0.0)[:, None])
-        return Answer(values, ok | known[:, None]), worst
-    return Answer(xp.where(ok, values, 0.0), ok), worst
+        values = xp.where(finite, values, xp.where(known, worst, 0.0)[:, None])
+        finite = finite | known[:, None]
+    return Answer(xp.where(finite, values, 0.0), xp.astype(finite, values.dtype)), worst
 
 
-def _better(best: Leaves, points: Array, values: Array, ops: Ops) -> Leaves:
+def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Ops) -> Leaves:
     """The best of the points and what was best before."""
     xp = ops.xp
-    values = xp.where(xp.isfinite(values), values, xp.inf)
+    values = values if finite is None else xp.where(finite, values, xp.inf)
     lowest = xp.min(values, axis=1)
 
     def found() -> Leaves:
-        i = xp.argmin(values, axis=1)
-        return xp.take_along_axis(points, i[:, None, None], axis=1)[:, 0, :], lowest
+        B, n, d = points.shape
+        at = xp.argmin(values, axis=1) + n * xp.arange(B)
+        return xp.take(xp.reshape(points, (B * n, d)), at, axis=0), lowest
 
     return ops.choose(lowest < best[1], found, best)
 
 
-def _pick_xhat(state: State, x: Array, g: Array, ok: Array, k: int, plan: Plan) -> Leaves:
+def _pick_xhat(state: State, x: Array, g: Array, ok: Array | None, k: int, plan: Plan) -> Leaves:
     """The iterate with the least gradient norm so far, or the one whose index was drawn beforehand."""
     xp = plan.ctx.xp
     if plan.exact:
         norm = xp.sqrt(xp.vecdot(g, g))
+        less = norm < state.xhat_norm
         return plan.ops.choose(
-            ok & (norm < state.xhat_norm), lambda: (x, norm), (state.xhat, state.xhat_norm)
+            less if ok is None else ok & less, lambda: (x, norm), (state.xhat, state.xhat_norm)
         )
     return plan.ops.choose(
         state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm)

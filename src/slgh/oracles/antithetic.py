@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.oracles.asking import (
+    add,
+    around,
+    both,
+    count,
+    cut,
+    kept,
+    mean,
+    rise,
+    slope_mean,
+    verdict,
+    weigh,
+    zeroth_order_cosine,
+)
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
 
 
@@ -60,32 +73,31 @@ class Antithetic:
             u = noise.normal(m)
             xi = noise.xi(m) if paired else xi
             centres = 0 if not centred else m if paired else int(centre is None)
-            answer = yield around(x, t, [u, -u], centres=centres, xi=xi, xp=xp)
+            answer = yield around(x, t, [u, -u], centres=centres, xi=xi, ctx=ctx)
             plus, minus = cut(answer, centres, centres + m), cut(answer, centres + m, centres + 2 * m)
-            odd, ok = rise(plus, minus, xp)
+            odd, ok = rise(plus, minus)
             if centred:
                 centre = cut(answer, 0, centres) if centres else centre
                 assert centre is not None
-                ok = ok & centre.ok
-                odd = xp.where(ok, odd, 0.0)
+                ok = both(ok, centre.ok)
+                odd = kept(odd, ok)
                 if ctx.stochastic:
-                    f = add(f, xp.sum(xp.where(ok, centre.values, 0.0), axis=1))
+                    f = add(f, xp.sum(kept(centre.values, ok), axis=1))
             gradient = add(gradient, weigh(odd, u, xp))
-            good = add(good, number(ok, x.dtype, xp))
+            good = add(good, count(ok, m, xp))
             if ctx.needs & {"F", "trace", "slope"}:
-                even = xp.where(ok, (plus.values + minus.values) / 2, 0.0)
+                even = kept((plus.values + minus.values) / 2, ok)
                 F = add(F, xp.sum(even, axis=1))
                 if centre is not None:
-                    bend = xp.where(ok, even - centre.values, 0.0)
+                    bend = kept(even - centre.values, ok)
                     trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
         assert good is not None
         trace = None if trace is None else mean(trace, good, xp) / (t * t)
         if centre is not None:
             f = centre.values[:, 0] if f is None else mean(f, good, xp)
         return Observed(
-            g=mean(gradient, good, xp) / (2 * t[:, None]),
-            ok=good > 0,
-            rejected=self.samples - good,
+            g=slope_mean(gradient, good, 2 * t, xp),
+            **verdict(good, self.samples, xp),
             cosine=zeroth_order_cosine(self.samples, d),
             f=f,
             F=None if F is None else mean(F, good, xp),

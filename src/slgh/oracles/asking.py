@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
-from slgh.parts import Answer, Array, Query
+from slgh.parts import Answer, Array, Context, Query
 
 
 def around(
-    x: Array, t: Array, directions: list[Array], *, centres: int, xi: Array | None, xp: Any, what: str = "fun"
+    x: Array,
+    t: Array,
+    directions: list[Array],
+    *,
+    centres: int,
+    xi: Array | None,
+    ctx: Context,
+    what: str = "fun",
 ) -> Query:
     """Ask at `centres` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`.
 
     `xi` (B, m, ...) is repeated for each group of m points, and (B, 1, ...) for every point.
     """
-    B, d = x.shape
-    origin = x[:, None, :]
-    groups = [t[:, None, None] * u + origin for u in directions]
-    if centres == 1:
-        groups.insert(0, origin)
-    elif centres:
-        groups.insert(0, xp.broadcast_to(origin, (B, centres, d)))
-    points = groups[0] if len(groups) == 1 else xp.concat(groups, axis=1)
+    points = ctx.place(x, t, directions, centres)
     if xi is not None:
-        n, m = points.shape[1], xi.shape[1]
+        (B, n, _), m, xp = points.shape, xi.shape[1], ctx.xp
         xi = xp.broadcast_to(xi, (B, n, *xi.shape[2:])) if m == 1 else xp.concat([xi] * (n // m), axis=1)
     return Query(what, points, xi=xi)
 
 
+def repeat(x: Array, n: int, xp: Any) -> Array:
+    """n copies of x (B, d), as (B, n, d)."""
+    return x[:, None, :] if n == 1 else xp.broadcast_to(x[:, None, :], (x.shape[0], n, x.shape[1]))
+
+
 def cut(answer: Answer, start: int, stop: int) -> Answer:
     """The answers to points start..stop-1."""
-    return Answer(answer.values[:, start:stop], answer.ok[:, start:stop])
+    ok = answer.ok
+    return Answer(answer.values[:, start:stop], None if ok is None else ok[:, start:stop])
 
 
-def rise(moved: Answer, centre: Answer, xp: Any) -> tuple[Array, Array]:
-    """Differences f(moved) - f(centre), zero where either is bad, and which are good: two arrays (B, m)."""
-    ok = moved.ok & centre.ok
-    return xp.where(ok, moved.values - centre.values, 0.0), ok
+def both(a: Array | None, b: Array | None) -> Array | None:
+    """Where a and b are good; None is everywhere."""
+    return a if b is None else b if a is None else a * b
+
+
+def kept(values: Array, ok: Array | None) -> Array:
+    """The values, 0 where they are bad."""
+    return values if ok is None else values * ok
+
+
+def rise(moved: Answer, centre: Answer) -> tuple[Array, Array | None]:
+    """Differences f(moved) - f(centre), 0 where either is bad, and which are good: (B, m) each."""
+    ok = both(moved.ok, centre.ok)
+    return kept(moved.values - centre.values, ok), ok
+
+
+def count(ok: Array | None, m: int, xp: Any) -> Any:
+    """How many of m samples are good: m itself, or (B,)."""
+    return m if ok is None else xp.sum(ok, axis=1)
 
 
 def weigh(weights: Array, u: Array, xp: Any) -> Array:
@@ -44,20 +65,39 @@ def weigh(weights: Array, u: Array, xp: Any) -> Array:
     return xp.matmul(weights[:, None, :], u)[:, 0, :]
 
 
-def number(ok: Array, dtype: Any, xp: Any) -> Array:
-    """How many samples are good, (B, m) to (B,), as floating point."""
-    return xp.sum(xp.astype(ok, dtype), axis=1)
-
-
-def add(total: Array | None, term: Array) -> Array:
+def add(total: Any, term: Any) -> Any:
     """Accumulate over chunks."""
     return term if total is None else total + term
 
 
-def mean(total: Array, good: Array, xp: Any) -> Array:
+def mean(total: Array, good: Any, xp: Any) -> Array:
     """A sum over samples, (B,) or (B, d), divided by the number of good ones; 0 where there is none."""
-    n = xp.maximum(good, xp.ones_like(good))
+    if isinstance(good, int):
+        return total / good
+    n = xp.maximum(good, 1.0)
     return total / (n if total.ndim == 1 else n[:, None])
+
+
+def slope_mean(total: Array, good: Any, t: Array, xp: Any) -> Array:
+    """A sum over samples (B, d) of differences, divided by t and by the number of good ones."""
+    n = good if isinstance(good, int) else xp.maximum(good, 1.0)
+    return total / (n * t)[:, None]
+
+
+class Verdict(TypedDict):
+    """The entries of Observed on how many samples were good."""
+
+    ok: Array | None
+    rejected: Array | None
+
+
+def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> Verdict:
+    """Whether anything was learnt from `good` of the samples and the `value` at x, and how many were dropped."""
+    at_x = None if value is None or value.ok is None else value.ok[:, 0]
+    if at_x is None and isinstance(good, int):
+        return {"ok": None, "rejected": None}
+    number = xp.full_like(at_x, float(good)) if isinstance(good, int) else good
+    return {"ok": both(number, at_x) > 0, "rejected": samples - number}
 
 
 def zeroth_order_cosine(samples: int, d: int) -> float:

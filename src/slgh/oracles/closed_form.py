@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import mean, number
+from slgh.oracles.asking import count, mean, repeat, verdict
 from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed, Query
 
 
@@ -41,24 +41,22 @@ class ClosedForm:
     def observe(
         self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
     ) -> Conversation:
-        xp, (B, d) = ctx.xp, x.shape
+        xp = ctx.xp
         samples = self.samples if ctx.stochastic else 1
         xi = noise.xi(samples) if ctx.stochastic else None
         value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
-        points = xp.broadcast_to(x[:, None, :], (B, samples, d))
+        points = repeat(x, samples, xp)
         gradient = yield Query("F.grad", points, t=t[:, None], xi=xi)
-        good = number(gradient.ok, x.dtype, xp)
 
         def average(answer: Answer) -> Array:
-            return mean(xp.sum(answer.values, axis=1), number(answer.ok, x.dtype, xp), xp)
+            return mean(xp.sum(answer.values, axis=1), count(answer.ok, samples, xp), xp)
 
         F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
         trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
         slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
         return Observed(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
-            ok=(good > 0) & value.ok[:, 0],
-            rejected=samples - good,
+            **verdict(count(gradient.ok, samples, xp), samples, xp, value),
             cosine=1.0,
             f=value.values[:, 0],
             F=F,

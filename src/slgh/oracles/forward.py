@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.oracles.asking import (
+    add,
+    around,
+    count,
+    cut,
+    kept,
+    mean,
+    rise,
+    slope_mean,
+    verdict,
+    weigh,
+    zeroth_order_cosine,
+)
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
 
 
@@ -75,27 +87,28 @@ class Forward:
             v = noise.normal(m, stream=1) if separate else u
             xi = noise.xi(m) if paired else xi
             centres = m if paired else int(centre is None)
-            answer = yield around(x, t, [u, v] if separate else [u], centres=centres, xi=xi, xp=xp)
+            answer = yield around(x, t, [u, v] if separate else [u], centres=centres, xi=xi, ctx=ctx)
             centre = cut(answer, 0, centres) if centres else centre
             assert centre is not None
-            rise_u, ok_u = rise(cut(answer, centres, centres + m), centre, xp)
+            rise_u, ok_u = rise(cut(answer, centres, centres + m), centre)
             gradient = add(gradient, weigh(rise_u, u, xp))
-            good = add(good, number(ok_u, x.dtype, xp))
+            good = add(good, count(ok_u, m, xp))
             if ctx.stochastic:
-                f = add(f, xp.sum(xp.where(ok_u, centre.values, 0.0), axis=1))
+                f = add(f, xp.sum(kept(centre.values, ok_u), axis=1))
             if "F" in ctx.needs:
-                F = add(F, xp.sum(xp.where(ok_u, rise_u + centre.values, 0.0), axis=1))
+                F = add(F, xp.sum(kept(rise_u + centre.values, ok_u), axis=1))
             if ctx.needs & {"trace", "slope"}:
-                rise_v, ok_v = rise(cut(answer, centres + m, centres + 2 * m), centre, xp) if separate else (rise_u, ok_u)
+                rise_v, ok_v = rise_u, ok_u
+                if separate:
+                    rise_v, ok_v = rise(cut(answer, centres + m, centres + 2 * m), centre)
                 trace = add(trace, xp.vecdot(rise_v, xp.vecdot(v, v) - d))
-                traced = add(traced, number(ok_v, x.dtype, xp))
+                traced = add(traced, count(ok_v, m, xp))
         assert centre is not None
         assert good is not None
         trace = None if trace is None else mean(trace, traced, xp) / (t * t)
         return Observed(
-            g=mean(gradient, good, xp) / t[:, None],
-            ok=good > 0,
-            rejected=self.samples - good,
+            g=slope_mean(gradient, good, t, xp),
+            **verdict(good, self.samples, xp),
             cosine=zeroth_order_cosine(self.samples, d),
             f=centre.values[:, 0] if f is None else mean(f, good, xp),
             F=None if F is None else mean(F, good, xp),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, mean, number
+from slgh.oracles.asking import add, around, count, mean, repeat, verdict
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed, Query
 
 
@@ -39,22 +39,21 @@ class Gradient:
     def observe(
         self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
     ) -> Conversation:
-        xp, (B, d) = ctx.xp, x.shape
+        xp, d = ctx.xp, x.shape[-1]
         samples = self.samples if ctx.stochastic else 1
         gradient = good = value = None
         for m in ctx.chunks(samples, d):
             xi = noise.xi(m) if ctx.stochastic else None
             if value is None:
                 value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
-            answer = yield Query("grad", xp.broadcast_to(x[:, None, :], (B, m, d)), xi=xi)
+            answer = yield Query("grad", repeat(x, m, xp), xi=xi)
             gradient = add(gradient, xp.sum(answer.values, axis=1))
-            good = add(good, number(answer.ok, x.dtype, xp))
+            good = add(good, count(answer.ok, m, xp))
         assert value is not None
         assert good is not None
         return Observed(
             g=mean(gradient, good, xp),
-            ok=(good > 0) & value.ok[:, 0],
-            rejected=samples - good,
+            **verdict(good, samples, xp, value),
             cosine=1.0,
             f=value.values[:, 0],
         ), ()
@@ -98,9 +97,9 @@ class SampledGradient:
             xi = noise.xi(m) if ctx.stochastic else None
             if value is None:
                 value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1])
-            answer = yield around(x, t, [u], centres=0, xi=xi, xp=xp, what="grad")
+            answer = yield around(x, t, [u], centres=0, xi=xi, ctx=ctx, what="grad")
             gradient = add(gradient, xp.sum(answer.values, axis=1))
-            good = add(good, number(answer.ok, x.dtype, xp))
+            good = add(good, count(answer.ok, m, xp))
             if ctx.needs & {"trace", "slope"}:
                 slope = add(slope, xp.sum(xp.vecdot(answer.values, u), axis=1))
         assert value is not None
@@ -108,8 +107,7 @@ class SampledGradient:
         slope = None if slope is None else mean(slope, good, xp)
         return Observed(
             g=mean(gradient, good, xp),
-            ok=(good > 0) & value.ok[:, 0],
-            rejected=self.samples - good,
+            **verdict(good, self.samples, xp, value),
             cosine=1.0,
             f=value.values[:, 0],
             trace=None if slope is None else slope / t,

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.oracles.asking import (
+    add,
+    around,
+    count,
+    cut,
+    kept,
+    mean,
+    rise,
+    slope_mean,
+    verdict,
+    weigh,
+    zeroth_order_cosine,
+)
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
 
 
@@ -54,21 +66,20 @@ class Sphere:
             s = u / xp.sqrt(xp.vecdot(u, u))[..., None]
             xi = noise.xi(m) if ctx.stochastic else None
             centres = m if ctx.stochastic else int(centre is None)
-            answer = yield around(x, t, [s], centres=centres, xi=xi, xp=xp)
+            answer = yield around(x, t, [s], centres=centres, xi=xi, ctx=ctx)
             centre = cut(answer, 0, centres) if centres else centre
             assert centre is not None
-            difference, ok = rise(cut(answer, centres, centres + m), centre, xp)
+            difference, ok = rise(cut(answer, centres, centres + m), centre)
             gradient = add(gradient, weigh(difference, s, xp))
-            good = add(good, number(ok, x.dtype, xp))
+            good = add(good, count(ok, m, xp))
             if ctx.stochastic:
-                f = add(f, xp.sum(xp.where(ok, centre.values, 0.0), axis=1))
-            F = add(F, xp.sum(xp.where(ok, difference + centre.values, 0.0), axis=1))
+                f = add(f, xp.sum(kept(centre.values, ok), axis=1))
+            F = add(F, xp.sum(kept(difference + centre.values, ok), axis=1))
         assert centre is not None
         assert good is not None
         return Observed(
-            g=mean(gradient, good, xp) * d / t[:, None],
-            ok=good > 0,
-            rejected=self.samples - good,
+            g=slope_mean(gradient, good, t / d, xp),
+            **verdict(good, self.samples, xp),
             cosine=zeroth_order_cosine(self.samples, d),
             f=centre.values[:, 0] if f is None else mean(f, good, xp),
             F=mean(F, good, xp),

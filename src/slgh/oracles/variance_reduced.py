@@ -6,7 +6,20 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, cut, mean, number, rise, weigh, zeroth_order_cosine
+from slgh.oracles.asking import (
+    add,
+    around,
+    both,
+    count,
+    cut,
+    kept,
+    mean,
+    rise,
+    slope_mean,
+    verdict,
+    weigh,
+    zeroth_order_cosine,
+)
 from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
 
 
@@ -63,40 +76,42 @@ class VarianceReduced:
     ) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         snapshot, full = state
-        rejected = None
+        lost = None
         if k % self.period == 0:
             snapshot, gradient, good, start = x, None, None, 0
             for m in ctx.chunks(self._terms, d):
                 u = noise.normal(m)
-                answer = yield around(x, t, [u], centres=m, xi=noise.every_xi(start, start + m), xp=xp)
-                difference, ok = _halves(answer, xp)
+                answer = yield around(x, t, [u], centres=m, xi=noise.every_xi(start, start + m), ctx=ctx)
+                difference, ok = _halves(answer)
                 gradient = add(gradient, weigh(difference, u, xp))
-                good = add(good, number(ok, x.dtype, xp))
+                good = add(good, count(ok, m, xp))
                 start += m
-            full = mean(gradient, good, xp) / t[:, None]
-            rejected = self._terms - good
+            full = slope_mean(gradient, good, t, xp)
+            lost = verdict(good, self._terms, xp)["rejected"]
         gradient = good = f = None
         for m in ctx.chunks(self.samples, d):
             u, xi = noise.normal(m), noise.xi(m)
-            here = yield around(x, t, [u], centres=m, xi=xi, xp=xp)
-            there = yield around(snapshot, t, [u], centres=m, xi=xi, xp=xp)
-            new, ok_new = _halves(here, xp)
-            old, ok_old = _halves(there, xp)
-            ok = ok_new & ok_old
-            gradient = add(gradient, weigh(xp.where(ok, new - old, 0.0), u, xp))
-            good = add(good, number(ok, x.dtype, xp))
-            f = add(f, xp.sum(xp.where(ok, here.values[:, :m], 0.0), axis=1))
+            here = yield around(x, t, [u], centres=m, xi=xi, ctx=ctx)
+            there = yield around(snapshot, t, [u], centres=m, xi=xi, ctx=ctx)
+            new, ok_new = _halves(here)
+            old, ok_old = _halves(there)
+            ok = both(ok_new, ok_old)
+            gradient = add(gradient, weigh(kept(new - old, ok), u, xp))
+            good = add(good, count(ok, m, xp))
+            f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
         assert good is not None
+        outcome = verdict(good, self.samples, xp)
+        if lost is not None:
+            outcome["rejected"] = add(outcome["rejected"], lost)
         return Observed(
-            g=mean(gradient, good, xp) / t[:, None] + full,
-            ok=good > 0,
-            rejected=self.samples - good if rejected is None else self.samples - good + rejected,
+            g=slope_mean(gradient, good, t, xp) + full,
+            **outcome,
             cosine=zeroth_order_cosine(self.samples, d),
             f=mean(f, good, xp),
         ), (snapshot, full)
 
 
-def _halves(answer: Answer, xp: object) -> tuple[Array, Array]:
+def _halves(answer: Answer) -> tuple[Array, Array | None]:
     """Differences between the second half of the points (moved) and the first (centres)."""
     m = answer.values.shape[1] // 2
-    return rise(cut(answer, m, 2 * m), cut(answer, 0, m), xp)
+    return rise(cut(answer, m, 2 * m), cut(answer, 0, m))
