@@ -21,12 +21,12 @@ def choose_samples(method: Method, params: dict[str, Any], d: int, max_evals: in
     least ten iterations to a small budget.
     """
     oracle: Any = method.oracle
-    if method.name != "auto" or "samples" in params or not dataclasses.is_dataclass(oracle):
+    if method.name != "auto" or "samples" in params or "oracle" in params:
         return method
     samples = 2 + int(1.5 * math.log(d))
     if max_evals is not None:
         samples = max(1, min(samples, max_evals // 20))
-    return dataclasses.replace(method, oracle=dataclasses.replace(oracle, samples=samples))  # type: ignore[type-var]
+    return dataclasses.replace(method, oracle=dataclasses.replace(oracle, samples=samples))
 
 
 def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
@@ -39,4 +39,5 @@ def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
         width = np.mean(box.high - box.low)
         if width > 0:
             return np.full(x0.shape[0], width / 4, x0.dtype)
-    return np.maximum(np.sqrt(np.mean(x0 * x0, axis=1)), 1).astype(x0.dtype)
+    scale: NDArray[Any] = np.sqrt(np.mean(x0 * x0, axis=1))
+    return np.asarray(np.maximum(scale, 1))

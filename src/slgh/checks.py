@@ -7,11 +7,16 @@ from numbers import Integral, Real
 from typing import Any
 
 
-def real(name: str, value: Any, *, above: float = -math.inf, below: float = math.inf) -> None:
-    """Raise unless `value` is a real number in the open interval (above, below)."""
+def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
-    if not above < value < below:
+    return float(value)
+
+
+def real(name: str, value: Any, *, above: float = -math.inf, below: float = math.inf) -> None:
+    """Raise unless `value` is a real number in the open interval (above, below)."""
+    number = _number(name, value)
+    if not above < number < below:
         if math.isinf(below):
             rule = f"be a finite number above {above:g}" if above > -math.inf else "be a finite number"
         else:
@@ -21,9 +26,8 @@ def real(name: str, value: Any, *, above: float = -math.inf, below: float = math
 
 def at_least(name: str, value: Any, least: float) -> None:
     """Raise unless `value` is a finite real number >= `least`."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
-    if not (least <= value < math.inf):
+    number = _number(name, value)
+    if not (least <= number < math.inf):
         raise ValueError(f"`{name}` must be a finite number >= {least:g}, got {name}={value!r}.")
 
 

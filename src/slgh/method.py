@@ -168,6 +168,8 @@ def compose(method: str | Method, params: Mapping[str, Any], facts: Facts) -> Me
     field of the three parts.
     """
     given = dict(params)
+    base: Method | Recipe
+    defaults: dict[str, Any]
     if isinstance(method, Method):
         name, base, defaults, reports = method.name, method, {}, method.reports
         floor = method.floor
@@ -230,7 +232,7 @@ def _fields(part: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(part)] if dataclasses.is_dataclass(part) else []
 
 
-def _floor(given: dict[str, Any], floor: float | None) -> float | None:
+def _floor(given: dict[str, Any], floor: float | None) -> Any:
     """The floor of t, from `floor` or as sqrt(nu) from `noise=nu` (Algorithm 4)."""
     if "noise" not in given:
         return given.pop("floor", floor)
@@ -255,9 +257,7 @@ def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, 
         for slot, part in classes.items()
         if dataclasses.is_dataclass(part)
         for f in dataclasses.fields(part)
-        if f.default is dataclasses.MISSING
-        and f.default_factory is dataclasses.MISSING
-        and f.name not in values[slot]
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in values[slot]
     ]
     if missing:
         raise TypeError(
@@ -276,8 +276,6 @@ def _refuse_mismatch(name: str, oracle: Oracle, facts: Facts) -> None:
             f"`{name}` needs gradients: pass `grad`, or a closed form as `fun`, or take a zeroth-order method."
         )
     if oracle.name == "closed_form" and not facts.closed_form:
-        raise ValueError(
-            "`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace."
-        )
+        raise ValueError("`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace.")
     if oracle.name == "variance_reduced" and getattr(oracle, "terms", None) is None:
         raise ValueError(f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`.")

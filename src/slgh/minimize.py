@@ -63,8 +63,8 @@ def minimize(
     args
         Further arguments of fun and grad, as in SciPy.
     data
-        An array, or a tuple of arrays, of the problem's own, passed to fun after x. Batched: leading axis B, and fun gets
-        one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points (B, n, d).
+        An array, or a tuple of arrays, of the problem's own, passed to fun after x. Batched: leading axis B, and fun
+        gets one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points (B, n, d).
     sample_xi
         Makes fun stochastic: (rng, n) -> n samples along the first axis, or an integer N for the indices of a sum of N
         terms. fun gets one sample (a vectorised one (..., n)) after `data`.
@@ -186,6 +186,7 @@ def _drive(run: Run, objective: Objective) -> Result:
                     interrupts.in_user_code = True
                     if interrupts.pending:
                         raise KeyboardInterrupt
+                    run.count(query)
                     values = objective(query, run.rows)
                     interrupts.in_user_code = False
                 except KeyboardInterrupt:

@@ -36,7 +36,7 @@ class Optimizer:
     Examples
     --------
     >>> import numpy as np, slgh
-    >>> opt = slgh.Optimizer([3.0, -2.0], method="zoslgh_r", t1=1, gamma=0.99, step=0.1, samples=4, max_iter=500, seed=1)
+    >>> opt = slgh.Optimizer([3, -2], method="zoslgh_r", t1=1, gamma=0.99, step=0.1, samples=4, max_iter=500, seed=1)
     >>> while not opt.stop():
     ...     points = opt.ask()
     ...     opt.tell(points, [np.sum(p**2) for p in points])
@@ -95,6 +95,7 @@ class Optimizer:
         try:
             with np.errstate(all="ignore"):
                 self._query = next(self._talk) if values is None else self._talk.send(values)
+            self._run.count(self._query)
         except StopIteration as end:
             self._query, self._result = None, end.value
 
@@ -153,5 +154,11 @@ class Optimizer:
         if not run.batched:
             best = {name: value[0] for name, value in best.items()}
         return Result(
-            **best, nit=run.k, nfev=run.nfev, njev=run.njev, status=Status.RUNNING, success=False, message="Running."
+            **best,
+            nit=run.k,
+            nfev=run.nfev,
+            njev=run.njev,
+            status=Status.RUNNING,
+            success=False,
+            message="Running.",
         )

@@ -45,10 +45,9 @@ class Observed(NamedTuple):
     """What an oracle estimates at (x, t). What was neither needed nor free is None.
 
     g (B, d) estimates grad_x F; `f` (B,) is f(x); `F` (B,) is F(x, t) or the minibatch mean of f(x + t u);
-    `F_next` is F(x', t) at the x' that the update leads to;
-    `trace` (B,) estimates tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could
-    be learnt, `rejected` (B,) counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between
-    g and grad_x F, a number in (0, 1].
+    `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates tr Hess_x F and `slope` (B,)
+    dF/dt = t * trace. `ok` (B,) is False where nothing could be learnt, `rejected` (B,) counts the samples that were
+    dropped (both None: all is well), and `cosine` is the expected cosine between g and grad_x F, in (0, 1].
     """
 
     g: Array
@@ -77,7 +76,9 @@ class Context:
 
     def chunks(self, samples: int, d: int) -> list[int]:
         """Split `samples` directions in d variables into queries: a list of counts."""
-        size = max(1, min(samples, self.chunk // d))
+        if samples * d <= self.chunk:
+            return [samples]
+        size = max(1, self.chunk // d)
         full, rest = divmod(samples, size)
         return [size] * full + ([rest] if rest else [])
 
@@ -118,9 +119,7 @@ class Oracle(Protocol):
 
     def init(self, x: Array, ctx: Context) -> Leaves: ...
     def cost(self, k: int, ctx: Context) -> int: ...
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation: ...
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation: ...
 
 
 @runtime_checkable
@@ -134,9 +133,7 @@ class Schedule(Protocol):
     @property
     def needs(self) -> frozenset[str]: ...
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves: ...
-    def next(
-        self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any
-    ) -> tuple[Array, Leaves]: ...
+    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]: ...
 
 
 @runtime_checkable

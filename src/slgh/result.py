@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Any
 
 from scipy.optimize import OptimizeResult
 
@@ -42,7 +43,7 @@ _MESSAGES = {
 }
 
 
-class Result(OptimizeResult):  # type: ignore[misc]
+class Result(OptimizeResult):
     """The outcome of a run, a `scipy.optimize.OptimizeResult`.
 
     For B problems (`batched=True`) every entry below that belongs to one problem is an array with leading axis B.
@@ -71,3 +72,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
     method, engine, seed
         What ran: the bound `Method`, the loop, and the seed that repeats the run.
     """
+
+    def __init__(self, **entries: Any) -> None:
+        super().__init__()
+        for name, value in entries.items():
+            setattr(self, name, value)

@@ -31,6 +31,5 @@ class Host:
         if chosen == 0:
             return old
         return tuple(
-            xp.where(xp.reshape(mask, (-1,) + (1,) * (a.ndim - 1)), a, b)
-            for a, b in zip(new(), old, strict=True)
+            xp.where(xp.reshape(mask, (-1,) + (1,) * (a.ndim - 1)), a, b) for a, b in zip(new(), old, strict=True)
         )

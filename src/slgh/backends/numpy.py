@@ -24,20 +24,20 @@ class Namespace:
         return found
 
     @staticmethod
-    def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    def sum(x: Any, /, **options: Any) -> Any:
+        return np.add.reduce(x, **{"axis": None} | options)
 
     @staticmethod
-    def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.minimum.reduce(x, axis=axis, keepdims=keepdims)
+    def min(x: Any, /, **options: Any) -> Any:
+        return np.minimum.reduce(x, **{"axis": None} | options)
 
     @staticmethod
-    def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
+    def max(x: Any, /, **options: Any) -> Any:
+        return np.maximum.reduce(x, **{"axis": None} | options)
 
     @staticmethod
-    def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
+    def all(x: Any, /, **options: Any) -> Any:
+        return np.logical_and.reduce(x, **{"axis": None} | options)
 
     @staticmethod
     def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
@@ -58,9 +58,7 @@ xp = Namespace()
 class NumpyContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
-    def place(
-        self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centres: int
-    ) -> NDArray[Any]:
+    def place(self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centres: int) -> NDArray[Any]:
         B, d = x.shape
         points = np.empty((B, centres + sum(u.shape[1] for u in directions), d), x.dtype)
         points[:, :centres] = x[:, None, :]
@@ -71,6 +69,7 @@ class NumpyContext(Context):
             part += x[:, None, :]
             at += u.shape[1]
         return points
+
 
 SampleXi = Callable[[np.random.Generator, int], Any]
 
@@ -210,7 +209,7 @@ class NumpyNoise:
         for one in drawn:
             if one.shape[:1] != (m,):
                 raise ValueError(
-                    f"`sample_xi(rng, n)` must return n samples along its first axis, shape ({m}, ...); got {one.shape}."
+                    f"`sample_xi(rng, n)` must return n samples along its first axis, ({m}, ...); got {one.shape}."
                 )
         return np.stack(drawn)
 

@@ -59,9 +59,7 @@ def read_x0(x0: Any, *, batched: bool) -> NDArray[Any]:
         if x.ndim != 2:
             raise ValueError(f"`x0` must have shape (B, d) with batched=True, got {x.shape}.")
     elif x.ndim > 1:
-        raise ValueError(
-            f"`x0` must have shape (d,), got {x.shape}. For several starts at once pass batched=True."
-        )
+        raise ValueError(f"`x0` must have shape (d,), got {x.shape}. For several starts at once pass batched=True.")
     x = np.array(x if batched else np.atleast_1d(x)[None, :], order="C")
     if 0 in x.shape:
         raise ValueError(f"`x0` must have at least one variable and one problem, got shape {np.shape(x0)}.")
@@ -163,7 +161,7 @@ def make_run(
     )
     saver = read_checkpoint(checkpoint)
     used = read_seed(seed, B)
-    identity = {
+    identity: dict[str, Any] = {
         "x0": _digest(x),
         "method": repr(bound),
         "bounds": None if box is None else _digest(box.low, box.high),
@@ -231,7 +229,7 @@ def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any
     else:
         eps = np.finfo(x.dtype).eps
         floor = np.maximum(t * eps**method.oracle.rounding, eps * np.max(np.abs(x), axis=1)).astype(x.dtype)
-    return np.minimum(floor, t)
+    return np.asarray(np.minimum(floor, t))
 
 
 def read_checkpoint(checkpoint: Any) -> Saver | None:

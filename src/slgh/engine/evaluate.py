@@ -99,7 +99,7 @@ class Objective:
         return extras if self.batched else [a[0] for a in extras]
 
     def _ask_vectorized(self, query: Query, name: str) -> NDArray[Any]:
-        points = query.points.view()
+        points = query.points
         points.flags.writeable = False
         fun = self.fun if name == "fun" else self.grad
         assert fun is not None
@@ -169,6 +169,8 @@ def _vector(value: Any, d: int, dtype: Any) -> NDArray[Any]:
 
 def real_array(value: Any, name: str, dtype: Any) -> NDArray[Any]:
     """An array of real numbers, or an error that names who returned what."""
+    if type(value) is np.ndarray and value.dtype == dtype:
+        return value
     try:
         array = np.asarray(value)
     except ValueError:

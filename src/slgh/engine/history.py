@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +14,20 @@ ELEMENTS = 4_000_000
 """A column holds at most about this many numbers, whatever the number of problems."""
 
 
+class Row(NamedTuple):
+    """What is recorded of an iteration, of the problems that were active."""
+
+    iteration: int
+    nfev: int
+    fun: Any
+    t: Any
+    fun_best: Any
+    active: NDArray[np.intp]
+    x: Any = None
+
+
 class History:
-    """Rows of the whole batch, every `stride`-th iteration; when full, every other row goes and the stride doubles.
+    """Every `stride`-th iteration; when the record is full, every other row goes and the stride doubles.
 
     Parameters
     ----------
@@ -30,33 +43,49 @@ class History:
         elif keep is not None and keep is not False:
             checks.count("history", keep, 0)
         self.with_x = keep == "x"
-        self.rows: int | None
-        if isinstance(keep, str):
-            self.rows = None
-        elif keep:
-            self.rows = max(2, min(int(keep), ELEMENTS // B))
-        else:
-            self.rows = 0
-        self.columns = ("iteration", "nfev", "fun", "t", "fun_best", *(("x",) if self.with_x else ()))
+        self.B = B
+        self.limit: float = math.inf
+        if not isinstance(keep, str):
+            self.limit = max(2, min(int(keep), ELEMENTS // B)) if keep else 0
         self.stride = 1
-        self.table: list[tuple[Any, ...]] = []
+        self.rows: list[Row] = []
 
     def wants(self, k: int) -> bool:
         """Whether iteration k is to be recorded."""
-        return self.rows != 0 and k % self.stride == 0
+        return self.limit != 0 and k % self.stride == 0
 
-    def record(self, row: dict[str, Any]) -> None:
-        """Append a row; what is no column is left out."""
-        self.table.append(tuple(row[name] for name in self.columns))
-        if self.rows is not None and len(self.table) >= self.rows:
+    def record(self, row: Row) -> None:
+        """Append a row."""
+        self.rows.append(row)
+        if len(self.rows) >= self.limit:
             self.stride *= 2
-            self.table = self.table[::2]
+            self.rows = self.rows[::2]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The columns as arrays with leading axis of recorded iterations."""
-        return {name: np.array([row[i] for row in self.table]) for i, name in enumerate(self.columns)}
+        """Columns with a leading axis of recorded iterations, those of the problems as (rows, B, ...)."""
+        columns: dict[str, NDArray[Any]] = {
+            "iteration": np.array([row.iteration for row in self.rows], int),
+            "nfev": np.array([row.nfev for row in self.rows], int),
+        }
+        for name in ("fun", "t", "fun_best", *(("x",) if self.with_x else ())):
+            column: list[NDArray[Any]] = []
+            for row in self.rows:
+                part = getattr(row, name)
+                if row.active.size < self.B:
+                    filled = column[-1].copy()
+                    filled[row.active] = part
+                    part = filled
+                column.append(part)
+            columns[name] = np.array(column)
+        return columns
 
-    def load(self, arrays: dict[str, NDArray[Any]], stride: int) -> None:
+    def load(self, columns: dict[str, NDArray[Any]], stride: int) -> None:
         """Go on from a saved record."""
-        self.table = list(zip(*(arrays[name] for name in self.columns), strict=True))
+        everyone = np.arange(self.B)
+        xs = columns["x"] if self.with_x else [None] * len(columns["t"])
+        names = ("iteration", "nfev", "fun", "t", "fun_best")
+        self.rows = [
+            Row(int(k), int(n), fun, t, best, everyone, x)
+            for (k, n, fun, t, best), x in zip(zip(*(columns[n] for n in names), strict=True), xs, strict=True)
+        ]
         self.stride = stride

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from slgh.backends.numpy import NumpyNoise
 from slgh.engine import checkpoint
-from slgh.engine.history import History
+from slgh.engine.history import History, Row
 from slgh.engine.limits import Limits
 from slgh.engine.progress import Progress
 from slgh.engine.report import report
@@ -24,7 +24,6 @@ from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
 from slgh.engine.step import PATIENCE, Info, Plan, step
 from slgh.parts import Query
 from slgh.result import Result, Status
-
 
 USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 """NumPy's default handling of floating-point errors, for the user's code inside ours."""
@@ -73,8 +72,8 @@ class Run:
         self.status = np.full(B, Status.RUNNING.value)
         self.counts = np.zeros((3, B), int)
         """nit, nfev, njev of each problem at its end."""
-        self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
-        """Where each problem last stood, and f there."""
+        self.seen = np.full_like(self.state.t, np.nan)
+        """f at each problem's last iterate, for the callback."""
         if self.saver and self.saver.found:
             self._load(*self.saver.found)
         self._mark()
@@ -90,7 +89,7 @@ class Run:
         try:
             while self.active.size:
                 self._check_limits()
-                self.state, info = yield from self._counted(step(self.state, self.k, self.noise, self.plan))
+                self.state, info = yield from step(self.state, self.k, self.noise, self.plan)
                 self.k += 1
                 self._mark()
                 self._after_iteration(info)
@@ -119,34 +118,28 @@ class Run:
             where = f", saved in {str(self.saver.path)!r}" if self.saver else ""
             error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
 
-    def _counted(
-        self, talk: Generator[Query, Any, tuple[State, Info]]
-    ) -> Generator[Query, Any, tuple[State, Info]]:
-        try:
-            query = next(talk)
-            while True:
-                if query.what in ("fun", "F"):
-                    self.nfev += query.points.shape[1]
-                else:
-                    self.njev += query.points.shape[1]
-                query = talk.send((yield query))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+    def count(self, query: Query) -> None:
+        """Count the evaluations of a query that is handed out."""
+        if query.what == "fun" or query.what == "F":
+            self.nfev += query.points.shape[1]
+        else:
+            self.njev += query.points.shape[1]
 
     def _after_iteration(self, info: Info) -> None:
         """Host contact: record, call back, end problems, save, show."""
-        recorded = self.history.wants(self.k - 1)
-        if recorded or self.callback:
-            self._look(info)
-        if recorded:
-            best = self._spread(self.whole.f_best, self.state.f_best)
-            self.history.record({"iteration": self.k - 1, "nfev": self.nfev, "fun_best": best, **self.seen})
-        if self.callback and self._called_back():
+        if self.history.wants(self.k - 1):
+            x = self._inside(info.x) if self.history.with_x else None
+            best = self.state.f_best
+            self.history.record(Row(self.k - 1, self.nfev, self._known(info), info.t, best, self.active, x))
+        if self.callback and self._called_back(info):
             raise Stop(Status.CALLBACK)
         given_up = NONE if info.ok is None else self.state.bad >= PATIENCE
         reached = self._reached(info)
         if np.count_nonzero(given_up) or np.count_nonzero(reached):
-            self._end(np.broadcast_to(given_up | reached, self.active.shape), np.where(reached, Status.TARGET, Status.NONFINITE))
+            self._end(
+                np.broadcast_to(given_up | reached, self.active.shape),
+                np.where(reached, Status.TARGET, Status.NONFINITE),
+            )
         if self.saver and self.active.size and self.saver.due(self.k):
             self.save()
         if self.progress:
@@ -206,21 +199,22 @@ class Run:
             return np.full_like(info.t, np.nan)
         return info.f if info.ok is None else np.where(info.ok, info.f, np.nan)
 
-    def _look(self, info: Info) -> None:
-        """Bring `seen` up to date."""
+    def _inside(self, x: NDArray[Any]) -> NDArray[Any]:
         box = self.plan.box
-        part = {
-            "x": info.x if box is None else box.reflect(info.x, self.plan.ctx.xp)[0],
-            "fun": self._known(info),
-            "t": info.t,
-        }
-        self.seen = {name: self._spread(self.seen[name], part[name]) for name in part}
+        return x if box is None else np.asarray(box.reflect(x, self.plan.ctx.xp)[0])
 
-    def _called_back(self) -> bool:
+    def _called_back(self, info: Info) -> bool:
         """Call the user's callback with what the iteration saw; whether it asks to stop."""
         assert self.callback is not None
         self.gather()
-        found = {**self.seen, "x_best": self.whole.x_best, "fun_best": self.whole.f_best}
+        self.seen = self._spread(self.seen, self._known(info))
+        found = {
+            "x": self._spread(self._inside(self.whole.x), self._inside(info.x)),
+            "fun": self.seen,
+            "t": self._spread(self.whole.t, info.t),
+            "x_best": self.whole.x_best,
+            "fun_best": self.whole.f_best,
+        }
         if not self.batched:
             found = {name: value[0] for name, value in found.items()}
         result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **found)
@@ -249,7 +243,7 @@ class Run:
             **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
             **{f"noise.{n}": a for n, a in self.noise.save().items()},
             **{f"history.{n}": a for n, a in self.history.arrays().items()},
-            **{f"seen.{n}": a for n, a in self.seen.items()},
+            "seen": self.seen,
             "active": self.active,
             "status": self.status,
             "counts": self.counts,
@@ -268,7 +262,7 @@ class Run:
         self.seconds = meta["seconds"]
         self.active = self.rows = arrays["active"]
         self.status, self.counts = arrays["status"], arrays["counts"]
-        self.seen = group("seen.")
+        self.seen = arrays["seen"]
         self.whole = from_arrays(group("state."), like=self.state)
         self.state = map_leaves(lambda leaf: leaf[self.active], self.whole)
         self.history.load(group("history."), meta["stride"])

@@ -50,7 +50,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "fun": fun,
         "x_best": x if stochastic else np.where(better[:, None], x, whole.x_best),
         "fun_best": fun if stochastic else np.where(np.isfinite(fun_best), fun_best, np.nan),
-        "xhat": _inside(run, np.where(ended_before_pick[:, None], whole.x, whole.xhat)),
+        "xhat": _inside(run, np.asarray(np.where(ended_before_pick[:, None], whole.x, whole.xhat))),
         "fun_se": fun_se,
         "t": whole.t,
         "nit": nit,
@@ -103,9 +103,7 @@ def _message(status: NDArray[Any], method: Any) -> str:
         text = Status(int(status[0])).message
     else:
         kinds, numbers = np.unique(status, return_counts=True)
-        text = " ".join(
-            f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True)
-        )
+        text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
     if method.name == "auto":
         text += f" Chosen: {method.oracle} x {method.schedule} x {method.update}."
     return text

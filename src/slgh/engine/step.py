@@ -124,9 +124,7 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
     return query._replace(points=points), sign if query.what == "grad" else None
 
 
-def _clean(
-    values: Array, finite: Array | None, worst: Array, query: Query, plan: Plan
-) -> tuple[Answer, Array]:
+def _clean(values: Array, finite: Array | None, worst: Array, query: Query, plan: Plan) -> tuple[Answer, Array]:
     """Values with the bad ones put to 0 and marked, or replaced by the worst finite value so far."""
     xp = plan.ctx.xp
     penalize = plan.penalize and query.what == "fun"
@@ -163,9 +161,5 @@ def _pick_xhat(state: State, x: Array, g: Array, ok: Array | None, k: int, plan:
     if plan.exact:
         norm = xp.sqrt(xp.vecdot(g, g))
         less = norm < state.xhat_norm
-        return plan.ops.choose(
-            less if ok is None else ok & less, lambda: (x, norm), (state.xhat, state.xhat_norm)
-        )
-    return plan.ops.choose(
-        state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm)
-    )
+        return plan.ops.choose(less if ok is None else ok & less, lambda: (x, norm), (state.xhat, state.xhat_norm))
+    return plan.ops.choose(state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm))

@@ -12,8 +12,7 @@ from slgh.oracles.sphere import Sphere
 from slgh.oracles.variance_reduced import VarianceReduced
 
 ORACLES: dict[str, Any] = {
-    part.name: part
-    for part in (Forward, Antithetic, Sphere, Gradient, SampledGradient, ClosedForm, VarianceReduced)
+    part.name: part for part in (Forward, Antithetic, Sphere, Gradient, SampledGradient, ClosedForm, VarianceReduced)
 }
 
 __all__ = [

@@ -62,9 +62,7 @@ class Antithetic:
     def _centred(self, ctx: Context) -> bool:
         return bool(ctx.needs & {"f", "trace", "slope"})
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, centred = self._paired(ctx), self._centred(ctx)
         gradient = good = centre = f = F = trace = None

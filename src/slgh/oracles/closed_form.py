@@ -38,9 +38,7 @@ class ClosedForm:
         each = 1 + len(ctx.needs & {"F", "trace", "slope"})
         return 1 + (self.samples if ctx.stochastic else 1) * each + ("F_next" in ctx.needs)
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
         samples = self.samples if ctx.stochastic else 1
         xi = noise.xi(samples) if ctx.stochastic else None

@@ -75,9 +75,7 @@ class Forward:
     def _separate(self, ctx: Context) -> bool:
         return self.slope_from == "v" and bool(ctx.needs & {"trace", "slope"})
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, separate = self._paired(ctx), self._separate(ctx)
         gradient = good = centre = f = F = trace = traced = None

@@ -36,9 +36,7 @@ class Gradient:
         """Evaluations of f and of its gradient in iteration k."""
         return 1 + (self.samples if ctx.stochastic else 1)
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         samples = self.samples if ctx.stochastic else 1
         gradient = good = value = None
@@ -87,9 +85,7 @@ class SampledGradient:
         """Evaluations of f and of its gradient in iteration k."""
         return 1 + self.samples
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         gradient = good = slope = value = None
         for m in ctx.chunks(self.samples, d):

@@ -56,9 +56,7 @@ class Sphere:
         """Evaluations in iteration k."""
         return 2 * self.samples if ctx.stochastic else self.samples + 1
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         gradient = good = centre = f = F = None
         for m in ctx.chunks(self.samples, d):

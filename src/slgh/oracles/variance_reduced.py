@@ -71,9 +71,7 @@ class VarianceReduced:
         assert self.terms is not None
         return self.terms
 
-    def observe(
-        self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context
-    ) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         snapshot, full = state
         lost = None

@@ -13,7 +13,9 @@ from slgh.problems.problem import Problem
 def ackley(d: int = 2) -> Problem:
     r"""Ackley's function in d variables.
 
-    .. math:: f(x) = -20 \exp\left(-0.2 \sqrt{\tfrac1d \sum x_i^2}\right) - \exp\left(\tfrac1d \sum \cos 2\pi x_i\right) + e + 20
+    .. math::
+        f(x) = -20 \exp\left(-0.2 \sqrt{\tfrac1d \sum x_i^2}\right)
+        - \exp\left(\tfrac1d \sum \cos 2\pi x_i\right) + e + 20
 
     Many small local minima around the global one, f(0) = 0.
 

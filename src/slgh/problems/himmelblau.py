@@ -64,9 +64,7 @@ def himmelblau() -> Problem:
         grad=lambda x: smooth.grad(x, np.zeros(())),
         smooth=smooth,
         x0=np.array([5.0, 5.0]),
-        minimizers=np.array(
-            [[3.0, 2.0], [-2.805118, 3.131313], [-3.779310, -3.283186], [3.584428, -1.848127]]
-        ),
+        minimizers=np.array([[3.0, 2.0], [-2.805118, 3.131313], [-3.779310, -3.283186], [3.584428, -1.848127]]),
         minimum=0.0,
         parameters={"t1": 2.0, "step": 1e-4, "max_iter": 2000},
     )

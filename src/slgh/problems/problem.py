@@ -23,8 +23,8 @@ class ClosedForm(Protocol):
 class Problem:
     """A function to minimise, with what is known of it.
 
-    `fun` and `grad` are vectorised over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there. `smooth`
-    is the closed form of F where there is one, `parameters` what the paper ran it with.
+    `fun` and `grad` are vectorised over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there.
+    `smooth` is the closed form of F where there is one, `parameters` what the paper ran it with.
     """
 
     name: str

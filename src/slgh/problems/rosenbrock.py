@@ -21,9 +21,7 @@ class SmoothRosenbrock:
     def value(self, x: Any, t: Any) -> Any:
         a, b, t = x[..., :-1], x[..., 1:], t[..., None]
         r = b - a * a - t * t
-        return (
-            100 * (r * r + t * t + 4 * a * a * t * t + 2 * t**4) + (1 - a) ** 2 + t * t
-        ).sum(axis=-1)
+        return (100 * (r * r + t * t + 4 * a * a * t * t + 2 * t**4) + (1 - a) ** 2 + t * t).sum(axis=-1)
 
     def grad(self, x: Any, t: Any) -> Any:
         a, b, t = x[..., :-1], x[..., 1:], t[..., None]

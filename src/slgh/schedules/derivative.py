@@ -44,5 +44,5 @@ class Derivative:
         return ()
 
     def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
-        G = seen.trace if self.slope == "trace" else seen.slope
+        G: Array = seen.trace if self.slope == "trace" else seen.slope
         return xp.maximum(xp.minimum(t - self.eta * G, self.gamma * t), floor), state

@@ -20,8 +20,8 @@ class DoubleLoop:
     Parameters
     ----------
     rule
-        What the change :math:`\Delta_k` is. "f": :math:`f(x_k) - f(x_{k-1})`. "F": :math:`F(x_{k+1}, t_k) - F(x_k, t_k)`,
-        for closed forms. "minibatch": as "f", of the means of f(x + t u) over the minibatch.
+        What the change :math:`\Delta_k` is. "f": :math:`f(x_k) - f(x_{k-1})`. "F", for closed forms:
+        :math:`F(x_{k+1}, t_k) - F(x_k, t_k)`. "minibatch": as "f", of the means of f(x + t u) over the minibatch.
 
     Notes
     -----

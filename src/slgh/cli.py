@@ -1,0 +1,140 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from slgh import __version__
+from slgh.method import METHODS, SLOTS
+
+app = typer.Typer(
+    help="Non-convex optimisation by single loop Gaussian homotopy.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+
+JsonFile = Annotated[Path | None, typer.Option("--json", help="Write what was printed to this file, for programs.")]
+
+
+@app.callback(invoke_without_command=True)
+def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    """Non-convex optimisation by single loop Gaussian homotopy."""
+    if version:
+        console.print(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def methods(json_file: JsonFile = None) -> None:
+    """List the methods as compositions of parts, and the parts with their equations."""
+    table = Table(title="Methods: oracle x schedule x update")
+    for heading in ("method", "oracle", "schedule", "update", "what it is"):
+        table.add_column(heading, overflow="fold")
+    for name, recipe in METHODS.items():
+        table.add_row(name, recipe.oracle, recipe.schedule, recipe.update, recipe.about)
+    console.print(table)
+    for slot, parts in SLOTS.items():
+        console.print(f"\n[bold]{slot}[/bold]")
+        for name, part in parts.items():
+            summary, equation = _summary(part)
+            fields = ", ".join(part.__dataclass_fields__)
+            console.print(f"  [cyan]{name}[/cyan]({fields}): {summary}", highlight=False, soft_wrap=True)
+            for line in equation:
+                console.print(f"      {line}", highlight=False, markup=False, soft_wrap=True)
+    _write(
+        json_file,
+        {
+            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "about": r.about}
+            for n, r in METHODS.items()
+        },
+    )
+
+
+@app.command()
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="rosenbrock, himmelblau, ackley, hole; default: all.")
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run the paper's test-function experiments and print our figures beside the printed ones."""
+    from slgh.reproduce import EXPERIMENTS
+    from slgh.reproduce.experiment import run_row
+
+    chosen = [n for n in names or ["all"] if n != "all"] or list(EXPERIMENTS)
+    unknown = [n for n in chosen if n not in EXPERIMENTS]
+    if unknown:
+        _fail(f"There is no experiment {unknown[0]!r}; choose from {', '.join(EXPERIMENTS)}, all.")
+    found: dict[str, Any] = {}
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("", total=sum(len(EXPERIMENTS[n].rows) for n in chosen))
+        for name in chosen:
+            experiment = EXPERIMENTS[name]
+            outcomes = []
+            for row in experiment.rows:
+                progress.update(task, description=f"{name}: {row.label}")
+                outcomes.append(run_row(experiment, row))
+                progress.advance(task)
+            progress.console.print(_table(experiment, outcomes))
+            found[name] = [
+                {
+                    "row": o.row.label,
+                    "paper": [*o.row.x, o.row.fun],
+                    "x": o.x.tolist(),
+                    "fun": o.fun,
+                    "verdict": o.verdict,
+                }
+                for o in outcomes
+            ]
+    _write(json_file, found)
+
+
+def _table(experiment: Any, outcomes: list[Any]) -> Table:
+    """The paper's table with ours beside it."""
+    over = "" if experiment.closed_form else f"; ours: median and 95 % interval over {experiment.seeds} seeds"
+    table = Table(title=experiment.title + over)
+    for heading in ("method", "paper (x, y)", "paper f", "ours (x, y)", "ours f", "verdict"):
+        table.add_column(heading, overflow="fold")
+    for o in outcomes:
+        middle, low, high = o.fun
+        value = f"{middle:.4g}" if experiment.closed_form else f"{middle:.4g}  [{low:.3g}, {high:.3g}]"
+        verdict = o.verdict if not o.row.remark else f"{o.verdict}: {o.row.remark}"
+        point = ", ".join(f"{v:.4g}" for v in o.x)
+        table.add_row(o.row.label, ", ".join(o.row.x), o.row.fun, point, value.replace("[", r"\["), verdict)
+    return table
+
+
+def _summary(part: Any) -> tuple[str, list[str]]:
+    """The first line of a part's docstring, and its equation."""
+    lines = inspect.getdoc(part).splitlines()  # type: ignore[union-attr]
+    start = next(i for i, line in enumerate(lines) if line.startswith(".. math::"))
+    equation = [lines[start].removeprefix(".. math::").strip()]
+    for line in lines[start + 1 :]:
+        if line and not line.startswith(" "):
+            break
+        equation.append(line.strip())
+    return lines[0], [line for line in equation if line]
+
+
+def _write(file: Path | None, found: Any) -> None:
+    if file is not None:
+        try:
+            file.write_text(json.dumps(found, indent=1) + "\n")
+        except OSError as error:
+            _fail(f"--json: {file} cannot be written: {error.strerror}.")
+
+
+def _fail(message: str) -> None:
+    """One line on standard error, exit code 2."""
+    print(f"slgh: {message}", file=sys.stderr)
+    raise typer.Exit(2)
