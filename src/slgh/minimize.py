@@ -78,7 +78,7 @@ def minimize(
         Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds. An iteration that
         does not fit is not begun. Without any: 1000 + 200 d evaluations for "auto", 10,000 iterations for others.
     target
-        Stop a problem when a value <= target has been found.
+        Stop a problem when a value <= target has been found; for a stochastic fun, an iteration's estimate at x.
     seed
         A non-negative integer; None draws one, which `result.seed` tells. Batched also: one integer a problem, each
         then running as it would alone. Global random state is never touched.

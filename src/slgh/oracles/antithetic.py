@@ -79,7 +79,7 @@ class Antithetic:
                 assert centre is not None
                 ok = both(ok, centre.ok)
                 odd = kept(odd, ok)
-                if ctx.stochastic:
+                if paired:
                     f = add(f, xp.sum(kept(centre.values, ok), axis=1))
             gradient = add(gradient, weigh(odd, u, xp))
             good = add(good, count(ok, m, xp))

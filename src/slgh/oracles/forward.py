@@ -91,7 +91,7 @@ class Forward:
             rise_u, ok_u = rise(cut(answer, centres, centres + m), centre)
             gradient = add(gradient, weigh(rise_u, u, xp))
             good = add(good, count(ok_u, m, xp))
-            if ctx.stochastic:
+            if paired:
                 f = add(f, xp.sum(kept(centre.values, ok_u), axis=1))
             if "F" in ctx.needs:
                 F = add(F, xp.sum(kept(rise_u + centre.values, ok_u), axis=1))

@@ -66,12 +66,13 @@ class SampledGradient:
         \frac{\partial F}{\partial t} \approx \frac{1}{M} \sum_{i=1}^M u_i^\top \nabla f(x + t u_i)
         = t \operatorname{tr} \operatorname{Hess} F
 
-    M = `samples`, :math:`u_i \sim N(0, I_d)`; a stochastic f has its own xi_i for each direction.
+    M = `samples`, :math:`u_i \sim N(0, I_d)`; a stochastic f has its own xi_i for each direction. Nothing cancels as t
+    falls, so the default floor of t is only where x + t u is x.
     """
 
     name: ClassVar[str] = "sampled_gradient"
     provides: ClassVar[frozenset[str]] = frozenset({"f", "trace", "slope"})
-    rounding: ClassVar[float | None] = None
+    rounding: ClassVar[float | None] = 1.0
 
     samples: int = 1
 

@@ -1,0 +1,91 @@
+"""One case for every method of the registry, and for swapped updates: how to run it on a small rugged function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import slgh
+
+D = 4
+STEP, T1, SAMPLES, TERMS = 0.02, 0.5, 3, 7
+
+
+def fun(x: Any, *extra: Any) -> Any:
+    """A rugged bowl, elementwise before one sum; `extra` is xi, an index that shifts it."""
+    shift = 0.1 * (extra[0] - 3) if extra else 0.0
+    return (x**2 + 0.3 * np.sin(3 * x)).sum(axis=-1) * (1 + 0.1 * shift) + shift
+
+
+def grad(x: Any, *extra: Any) -> Any:
+    """The gradient of `fun`."""
+    shift = np.asarray(0.1 * (extra[0] - 3) if extra else 0.0)
+    return (2 * x + 0.9 * np.cos(3 * x)) * (1 + 0.1 * shift[..., None] if shift.ndim else 1 + 0.1 * shift)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Arguments of `minimize` for one method, and how many evaluations an iteration costs."""
+
+    params: dict[str, Any]
+    cost: Callable[[int], int]
+    method: str
+    stochastic: bool = False
+    first_order: bool = False
+
+    def run(self, x0: Any, fun: Callable[..., Any] = fun, **options: Any) -> slgh.Result:
+        """minimize(fun, x0, ...) with this case's method."""
+        given = {"max_iter": 30, "seed": 5, "vectorized": True, **self.params}
+        if self.stochastic:
+            given["sample_xi"] = TERMS
+        if self.first_order:
+            given["grad"] = grad
+        return slgh.minimize(fun, x0, method=self.method, **{**given, **options})
+
+
+def _case(
+    method: str, cost: Callable[[int], int], *, first_order: bool = False, stochastic: bool = False, **params: Any
+) -> Case:
+    return Case(params, cost, method, stochastic, first_order)
+
+
+ZEROTH = {"t1": T1, "step": STEP, "samples": SAMPLES}
+
+CASES: dict[str, Case] = {
+    "auto": _case("auto", lambda k: 2 * SAMPLES, t1=T1, samples=SAMPLES),
+    "gd": _case("gd", lambda k: 2, first_order=True, step=STEP),
+    "sgd": _case("sgd", lambda k: 1 + SAMPLES, first_order=True, stochastic=True, step=STEP, samples=SAMPLES),
+    "zosgd": _case("zosgd", lambda k: 1 + SAMPLES, **ZEROTH),
+    "zoadamm": _case("zoadamm", lambda k: 1 + SAMPLES, **ZEROTH),
+    "zosvrg": _case(
+        "zosvrg", lambda k: 4 * SAMPLES + (2 * TERMS if k % 5 == 0 else 0), stochastic=True, period=5, **ZEROTH
+    ),
+    "gradopt": _case("gradopt", lambda k: 1 + SAMPLES, first_order=True, eps0=0.1, n0=3, **ZEROTH),
+    "zogradopt": _case("zogradopt", lambda k: 1 + SAMPLES, eps0=0.1, n0=3, **ZEROTH),
+    "gradopt_hazan": _case("gradopt_hazan", lambda k: 1 + SAMPLES, **ZEROTH | {"n0": 4}),
+    "slgh_r": _case("slgh_r", lambda k: 1 + SAMPLES, first_order=True, gamma=0.9, **ZEROTH),
+    "slgh_d": _case("slgh_d", lambda k: 1 + SAMPLES, first_order=True, gamma=0.9, eta=0.01, **ZEROTH),
+    "zoslgh_r": _case("zoslgh_r", lambda k: 1 + SAMPLES, gamma=0.9, **ZEROTH),
+    "zoslgh_d": _case("zoslgh_d", lambda k: 1 + SAMPLES, gamma=0.9, eta=0.01, **ZEROTH),
+    "slgh_r+momentum": _case("slgh_r", lambda k: 1 + SAMPLES, first_order=True, update="momentum", **ZEROTH),
+    "slgh_r+adam": _case("slgh_r", lambda k: 1 + SAMPLES, first_order=True, update="adam", **ZEROTH),
+    "zoslgh_r+momentum": _case("zoslgh_r", lambda k: 1 + SAMPLES, update="momentum", **ZEROTH),
+    "zoslgh_r+adam": _case("zoslgh_r", lambda k: 1 + SAMPLES, update="adam", **ZEROTH),
+    "zoslgh_d+v": _case("zoslgh_d", lambda k: 1 + 2 * SAMPLES, slope_from="v", eta=0.01, **ZEROTH),
+    "zoslgh_r stochastic": _case("zoslgh_r", lambda k: 2 * SAMPLES, stochastic=True, **ZEROTH),
+    "zoslgh_d stochastic+v": _case(
+        "zoslgh_d", lambda k: 3 * SAMPLES, stochastic=True, slope_from="v", eta=0.01, **ZEROTH
+    ),
+    "zoslgh_r shared xi": _case("zoslgh_r", lambda k: 1 + SAMPLES, stochastic=True, xi="shared", **ZEROTH),
+    "slgh_d stochastic": _case("slgh_d", lambda k: 1 + SAMPLES, first_order=True, stochastic=True, eta=0.01, **ZEROTH),
+    "auto stochastic": _case("auto", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES),
+    "antithetic+derivative": _case("zoslgh_d", lambda k: 1 + 2 * SAMPLES, oracle="antithetic", eta=0.01, **ZEROTH),
+}
+
+
+def starts(B: int, dtype: Any = np.float64) -> Any:
+    """B starts in D variables."""
+    return np.random.default_rng(0).uniform(-2, 2, (B, D)).astype(dtype)

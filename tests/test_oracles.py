@@ -1,0 +1,259 @@
+"""The estimators: exact on chosen noise, unbiased with the variance that analysis gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from slgh.oracles import Antithetic, ClosedForm, Forward, Gradient, SampledGradient, Sphere, VarianceReduced
+from slgh.parts import Answer, Context, Observed
+from slgh.problems import himmelblau
+
+ALL_NEEDS = frozenset({"f", "F", "trace", "slope"})
+
+
+class Replay:
+    """Noise that was chosen beforehand: u and v (B, M, d), xi (B, M)."""
+
+    def __init__(self, u: Any, v: Any = None, xi: Any = None) -> None:
+        self.streams, self.at, self.xis = [u, v], [0, 0], xi
+        self.xi_at = 0
+
+    def normal(self, m: int, stream: int = 0) -> Any:
+        self.at[stream] += m
+        return self.streams[stream][:, self.at[stream] - m : self.at[stream]]
+
+    def xi(self, m: int) -> Any:
+        self.xi_at += m
+        return self.xis[:, self.xi_at - m : self.xi_at]
+
+    def every_xi(self, start: int, stop: int) -> Any:
+        return np.arange(start, stop)[None]
+
+
+def observe(
+    oracle: Any, fun: Any, x: Any, t: Any, noise: Any, *, state: Any = (), k: int = 0, **context: Any
+) -> Observed:
+    """What the oracle sees; fun answers each query, non-finite values marked as the engine does."""
+    ctx = Context(xp=np, **context)
+    talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k, noise, ctx)
+    answer = None
+    while True:
+        try:
+            query = next(talk) if answer is None else talk.send(answer)
+        except StopIteration as end:
+            return end.value[0]
+        values = fun(query)
+        finite = np.isfinite(values)
+        whole = finite if values.ndim == 2 else finite.all(axis=-1)
+        answer = Answer(np.where(finite, values, 0.0), None if whole.all() else whole.astype(float))
+
+
+def values_of(f: Any) -> Any:
+    return lambda query: f(query.points)
+
+
+X, T = np.array([0.3, -0.7]), 0.2
+U = np.array([[[1.0, 2.0], [-0.5, 0.25], [0.0, -1.0]]])
+V = np.array([[[0.1, -2.0], [1.5, 0.5], [-1.0, 1.0]]])
+
+
+def f(x: Any) -> Any:
+    return x[..., 0] ** 2 + np.sin(x[..., 1]) + x[..., 0] * x[..., 1]
+
+
+def test_forward_is_equations_7_and_9() -> None:
+    seen = observe(Forward(samples=3), values_of(f), X, T, Replay(U), needs=ALL_NEEDS)
+    rise = np.array([f(X + T * u) - f(X) for u in U[0]])
+    np.testing.assert_allclose(seen.g[0], (rise[:, None] * U[0]).mean(axis=0) / T, rtol=1e-14)
+    trace = ((U[0] ** 2).sum(axis=1) - 2) @ rise / 3 / T**2
+    np.testing.assert_allclose([seen.trace[0], seen.slope[0]], [trace, T * trace], rtol=1e-14)
+    np.testing.assert_allclose([seen.f[0], seen.F[0]], [f(X), np.mean([f(X + T * u) for u in U[0]])], rtol=1e-14)
+
+
+def test_forward_with_separate_directions_takes_the_trace_from_v() -> None:
+    seen = observe(Forward(samples=3, slope_from="v"), values_of(f), X, T, Replay(U, V), needs=frozenset({"trace"}))
+    reused = observe(Forward(samples=3), values_of(f), X, T, Replay(U), needs=frozenset({"trace"}))
+    from_v = observe(Forward(samples=3), values_of(f), X, T, Replay(V), needs=frozenset({"trace"}))
+    np.testing.assert_allclose(seen.g, reused.g, rtol=1e-14)
+    np.testing.assert_allclose(seen.trace, from_v.trace, rtol=1e-14)
+
+
+def test_antithetic_pairs_cancel_the_even_part() -> None:
+    seen = observe(Antithetic(samples=3), values_of(f), X, T, Replay(U))
+    odd = np.array([f(X + T * u) - f(X - T * u) for u in U[0]])
+    np.testing.assert_allclose(seen.g[0], (odd[:, None] * U[0]).mean(axis=0) / (2 * T), rtol=1e-14)
+    even = observe(Antithetic(samples=3), values_of(lambda x: (x**2).sum(axis=-1)), 0 * X, T, Replay(U))
+    np.testing.assert_array_equal(even.g, np.zeros((1, 2)))
+
+
+def test_antithetic_trace_uses_the_centre() -> None:
+    seen = observe(Antithetic(samples=3), values_of(f), X, T, Replay(U), needs=frozenset({"trace"}))
+    bend = np.array([(f(X + T * u) + f(X - T * u)) / 2 - f(X) for u in U[0]])
+    np.testing.assert_allclose(seen.trace[0], ((U[0] ** 2).sum(axis=1) - 2) @ bend / 3 / T**2, rtol=1e-13)
+
+
+def test_sphere_points_lie_on_the_sphere() -> None:
+    asked = []
+    observe(Sphere(samples=3), lambda q: asked.append(q.points) or f(q.points), X, T, Replay(U))
+    np.testing.assert_allclose(np.linalg.norm(asked[0][0, 1:] - X, axis=1), T, rtol=1e-14)
+
+
+def test_chunks_do_not_change_the_estimate() -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((2, 1, 9, 2))
+    for oracle in (Forward(samples=9), Forward(samples=9, slope_from="v"), Antithetic(samples=9), Sphere(samples=9)):
+        needs = ALL_NEEDS & oracle.provides
+        whole = observe(oracle, values_of(f), X, T, Replay(u, v), needs=needs)
+        for chunk in (2, 8, 10):
+            parts = observe(oracle, values_of(f), X, T, Replay(u, v), needs=needs, chunk=chunk)
+            for name in ("g", *needs):
+                np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize("oracle", [Forward(samples=3), Antithetic(samples=3), Sphere(samples=3)])
+def test_a_bad_sample_is_dropped_and_the_rest_averaged(oracle: Any) -> None:
+    bad_point = X + T * (U[0, 1] if oracle.name != "sphere" else U[0, 1] / np.linalg.norm(U[0, 1]))
+
+    def cliff(x: Any) -> Any:
+        return np.where(np.linalg.norm(x - bad_point, axis=-1) < 1e-12, np.nan, f(x))
+
+    seen = observe(oracle, values_of(cliff), X, T, Replay(U))
+    small = type(oracle)(samples=2)
+    np.testing.assert_allclose(seen.g, observe(small, values_of(f), X, T, Replay(U[:, [0, 2]])).g, rtol=1e-14)
+    assert seen.rejected[0] == 1
+    assert seen.ok[0]
+
+
+def test_a_bad_centre_teaches_nothing() -> None:
+    def hole(x: Any) -> Any:
+        return np.where((x == X).all(axis=-1), np.inf, f(x))
+
+    seen = observe(Forward(samples=3), values_of(hole), X, T, Replay(U))
+    assert not seen.ok[0]
+    np.testing.assert_array_equal(seen.g, np.zeros((1, 2)))
+
+
+def test_stochastic_pairs_share_their_xi() -> None:
+    xi = np.array([[10.0, 20.0, 30.0]])
+    noisy = lambda q: f(q.points) + q.xi  # noqa: E731
+    for oracle in (Forward(samples=3), Antithetic(samples=3), Sphere(samples=3)):
+        seen = observe(oracle, noisy, X, T, Replay(U, xi=xi), stochastic=True)
+        plain = observe(oracle, values_of(f), X, T, Replay(U))
+        np.testing.assert_allclose(seen.g, plain.g, rtol=1e-12)
+    seen = observe(Forward(samples=3, xi="shared"), noisy, X, T, Replay(U, xi=xi), stochastic=True)
+    np.testing.assert_allclose(seen.f[0], f(X) + 10.0)
+
+
+def test_sampled_gradients_give_the_slope_for_nothing() -> None:
+    def gradient(x: Any) -> Any:
+        return np.stack([2 * x[..., 0] + x[..., 1], np.cos(x[..., 1]) + x[..., 0]], axis=-1)
+
+    answer = lambda q: gradient(q.points) if q.what == "grad" else f(q.points)  # noqa: E731
+    seen = observe(SampledGradient(samples=3), answer, X, T, Replay(U), needs=frozenset({"slope", "trace"}))
+    g = np.array([gradient(X + T * u) for u in U[0]])
+    np.testing.assert_allclose(seen.g[0], g.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(seen.slope[0], (g * U[0]).sum() / 3, rtol=1e-14)
+    np.testing.assert_allclose(seen.trace[0], seen.slope[0] / T, rtol=1e-14)
+    exact = observe(Gradient(), answer, X, T, Replay(U))
+    np.testing.assert_allclose(exact.g[0], gradient(X), rtol=1e-14)
+
+
+def test_the_closed_form_is_asked_and_not_changed() -> None:
+    F = himmelblau().smooth
+    names = {"fun": "value", "F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}
+
+    def answer(q: Any) -> Any:
+        t = np.zeros((1, 1)) if q.t is None else q.t
+        return getattr(F, names[q.what])(q.points, np.broadcast_to(t, q.points.shape[:2]))
+
+    seen = observe(ClosedForm(), answer, X, T, None, needs=ALL_NEEDS)
+    t = np.array(T)
+    np.testing.assert_array_equal(seen.g[0], F.grad(X, t))
+    np.testing.assert_array_equal(
+        [seen.F[0], seen.f[0], seen.trace[0], seen.slope[0]],
+        [F.value(X, t), F.value(X, 0 * t), F.trace(X, t), F.dt(X, t)],
+    )
+
+
+def test_variance_reduction_is_exact_at_the_snapshot_and_refreshes_it() -> None:
+    terms = lambda q: (1 + q.xi) * f(q.points)  # noqa: E731
+    u = np.random.default_rng(0).standard_normal((1, 4 + 2, 2))
+    oracle = VarianceReduced(samples=2, period=3, terms=4)
+    noise = Replay(u, xi=np.array([[1, 3]]))
+    talk_state = oracle.init(X[None], Context(xp=np))
+    seen = observe(oracle, terms, X, T, noise, state=talk_state, k=0, stochastic=True)
+    weights = 1 + np.arange(4)
+    rise = np.array([f(X + T * d) - f(X) for d in u[0, :4]]) * weights
+    np.testing.assert_allclose(seen.g[0], (rise[:, None] * u[0, :4]).mean(axis=0) / T, rtol=1e-13)
+    assert (oracle.cost(0, Context(xp=np)), oracle.cost(1, Context(xp=np))) == (16, 8)
+
+
+# z-tests against analysis, on f(x) = b.x + |x|^2 / 2, for which F has gradient b + x
+
+B_, D_ = np.array([1.0, -2.0, 0.5]), 3
+
+
+def quadratic(x: Any) -> Any:
+    return x @ B_ + (x**2).sum(axis=-1) / 2
+
+
+def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Observed:
+    """n independent observations at x = 0, one sample each, as a batch."""
+    u = np.random.default_rng(1).standard_normal((n, 1, D_))
+    return observe(oracle, values_of(quadratic), np.zeros((n, D_)), np.full(n, T), Replay(u), needs=needs)
+
+
+def z_score(sample: Any, mean: float, variance: float) -> float:
+    return float((np.mean(sample) - mean) / np.sqrt(variance / len(sample)))
+
+
+def test_forward_has_the_mean_and_variance_of_analysis() -> None:
+    n = 200_000
+    seen = samples_of(Forward(), n, frozenset({"trace"}))
+    # With s = b.u + t |u|^2 / 2: E s u = b; Var(s u_i) = |b|^2 + b_i^2 + t^2 (d+2)(d+4)/4, E s u = b.
+    variance = B_ @ B_ + B_**2 + T**2 * (D_ + 2) * (D_ + 4) / 4
+    for i in range(D_):
+        assert abs(z_score(seen.g[:, i], B_[i], variance[i])) < 5
+    np.testing.assert_allclose(seen.g.var(axis=0), variance, rtol=0.05)
+    # Trace: (|u|^2 - d)(t b.u + t^2 |u|^2 / 2) / t^2 has mean d, the trace of the Hessian.
+    assert abs(z_score(seen.trace, D_, seen.trace.var())) < 5
+
+
+def test_antithetic_has_the_variance_of_a_linear_function() -> None:
+    seen = samples_of(Antithetic(), 200_000)
+    variance = B_ @ B_ + B_**2
+    for i in range(D_):
+        assert abs(z_score(seen.g[:, i], B_[i], variance[i])) < 5
+    np.testing.assert_allclose(seen.g.var(axis=0), variance, rtol=0.05)
+
+
+def test_sphere_is_unbiased() -> None:
+    seen = samples_of(Sphere(), 200_000)
+    for i in range(D_):
+        assert abs(z_score(seen.g[:, i], B_[i], seen.g[:, i].var())) < 5
+
+
+def test_the_trace_and_the_derivative_are_told_apart() -> None:
+    """f = |x|^2, d = 5, t = 0.3: dF/dt = 2 d t = 3 and the trace 2 d = 10."""
+    n, d, t = 200_000, 5, 0.3
+    u = np.random.default_rng(2).standard_normal((n, 1, d))
+    seen = observe(
+        Forward(), values_of(lambda x: (x**2).sum(axis=-1)), np.zeros((n, d)), np.full(n, t), Replay(u), needs=ALL_NEEDS
+    )
+    assert abs(z_score(seen.trace, 10.0, seen.trace.var())) < 5
+    assert abs(z_score(seen.slope, 3.0, seen.slope.var())) < 5
+
+
+def test_the_expected_cosine_is_that_of_the_estimate() -> None:
+    """The cosine between g and the gradient of a linear function is near sqrt(M / (M + d))."""
+    n, d, M = 4000, 50, 10
+    b = np.zeros(d)
+    b[0] = 1.0
+    u = np.random.default_rng(3).standard_normal((n, M, d))
+    seen = observe(Antithetic(samples=M), values_of(lambda x: x @ b), np.zeros((n, d)), np.full(n, T), Replay(u))
+    cosine = seen.g[:, 0] / np.linalg.norm(seen.g, axis=1)
+    assert abs(stats.tmean(cosine) - seen.cosine) < 0.02

@@ -1,0 +1,130 @@
+"""The pure step runs on any array-API library: here on strict arrays, with the noise of the NumPy run replayed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+from cases import CASES, Case, fun, grad, starts
+from slgh.backends.host import Host
+from slgh.backends.numpy import NumpyNoise, entropies
+from slgh.engine.box import Box
+from slgh.engine.door import first_state
+from slgh.engine.state import State, map_leaves
+from slgh.engine.step import Plan, step
+from slgh.method import Facts, compose
+from slgh.parts import Context
+from slgh.problems import rosenbrock
+
+B, T = 3, 12
+
+
+class StrictNoise:
+    """The NumPy noise, handed out as strict arrays."""
+
+    def __init__(self, noise: NumpyNoise) -> None:
+        self.noise = noise
+
+    def normal(self, m: int, stream: int = 0) -> Any:
+        return strict.asarray(self.noise.normal(m, stream).copy())
+
+    def xi(self, m: int) -> Any:
+        return strict.asarray(self.noise.xi(m))
+
+    def every_xi(self, start: int, stop: int) -> Any:
+        return strict.asarray(self.noise.every_xi(start, stop).copy())
+
+
+def to_strict(state: State) -> State:
+    return map_leaves(strict.asarray, state)
+
+
+def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> State:
+    """T iterations with the arrays of `xp`, answered by NumPy functions; `bad` makes some values NaN."""
+    facts = Facts(
+        closed_form=smooth is not None,
+        gradient=case.first_order,
+        stochastic=case.stochastic,
+        terms=7 if case.stochastic else None,
+    )
+    method = compose(
+        case.method, case.params | ({"schedule": "ratio", "gamma": 0.9} if case.method == "auto" else {}), facts
+    )
+    x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
+    ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)
+    keys = entropies(3, B)
+    state = first_state(x, Plan(method=method, ctx=ctx, ops=Host(np), box=box), T, keys)
+    noise: Any = NumpyNoise(keys, x.shape[1], x.dtype, 7 if case.stochastic else None)
+    if xp is strict:
+        state, noise = to_strict(state), StrictNoise(noise)
+        box = None if box is None else Box(strict.asarray(box.low), strict.asarray(box.high))
+    ctx = Context(xp=xp, needs=method.schedule.needs, stochastic=case.stochastic)
+    plan = Plan(method=method, ctx=ctx, ops=Host(xp), box=box)
+    for k in range(T):
+        talk = step(state, k, noise, plan)
+        values = None
+        while True:
+            try:
+                with np.errstate(all="ignore"):
+                    query = next(talk) if values is None else talk.send(values)
+            except StopIteration as end:
+                state, _ = end.value
+                break
+            values = xp.asarray(answer(query, smooth, bad and k % 3 == 1))
+    return map_leaves(np.asarray, state)
+
+
+def answer(query: Any, smooth: Any, bad: bool) -> Any:
+    points = np.asarray(query.points)
+    extra = () if query.xi is None else (np.asarray(query.xi),)
+    if smooth is not None:
+        t = np.broadcast_to(np.zeros((1, 1)) if query.t is None else np.asarray(query.t), points.shape[:2])
+        what = {"fun": "value", "F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}[query.what]
+        return getattr(smooth, what)(points, t)
+    values = grad(points, *extra) if query.what == "grad" else fun(points, *extra)
+    if bad:
+        values = values.copy()
+        values[0, 0] = np.nan
+        values[1] = np.inf
+    return values
+
+
+BOX = Box(np.full(4, -1.5), np.full(4, 1.5))
+
+
+@pytest.mark.parametrize("bad", [False, True], ids=["finite", "some bad"])
+@pytest.mark.parametrize("box", [None, BOX], ids=["free", "boxed"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_strict_arrays_give_the_numbers_of_numpy(case: Case, box: Box | None, bad: bool) -> None:
+    ours, theirs = run(case, np, box, bad=bad), run(case, strict, box, bad=bad)
+    for name, mine, other in zip(State._fields, ours, theirs, strict=True):
+        for a, b in zip(mine, other, strict=True) if isinstance(mine, tuple) else [(mine, other)]:
+            np.testing.assert_allclose(b, a, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["slgh_r", "slgh_d", "gradopt"])
+def test_closed_forms_run_on_strict_arrays(method: str) -> None:
+    params = {"t1": 0.5, "step": 1e-4} | ({"eta": 1e-5} if method == "slgh_d" else {})
+    case = Case(params | ({"rule": "F"} if method == "gradopt" else {}), lambda k: 2, method)
+    smooth = rosenbrock().smooth
+    np.testing.assert_allclose(
+        run(case, strict, None, smooth=smooth).x, run(case, np, None, smooth=smooth).x, rtol=1e-12
+    )
+
+
+def test_the_step_leaves_its_state_alone() -> None:
+    """The state that goes in is not written to: reading it again gives the same."""
+    case = CASES["zoslgh_d"]
+    method = compose("zoslgh_d", case.params, Facts())
+    ctx = Context(xp=np, needs=method.schedule.needs)
+    plan, keys = Plan(method=method, ctx=ctx, ops=Host(np)), entropies(1, B)
+    state = first_state(starts(B), plan, T, keys)
+    for leaf in state:
+        if isinstance(leaf, np.ndarray):
+            leaf.flags.writeable = False
+    talk = step(state, 0, NumpyNoise(keys, 4, np.float64), plan)
+    with pytest.raises(StopIteration):
+        talk.send(fun(next(talk).points))
