@@ -104,17 +104,18 @@ def run_bare(fun: Callable[..., Any], d: int, n: int) -> None:
 
 
 def iteration_rows(*, quick: bool) -> Iterator[Row]:
-    """Time of an iteration over its unavoidable part, in interleaved runs."""
-    repeats = 3 if quick else 15
-    for fun, (d, n, limit) in product((rastrigin, sphere), ((1_000, 2_000, 1.5), (100_000, 30, 1.25))):
+    """Time of an iteration over its unavoidable part, in interleaved short runs, as the machine is noisy."""
+    repeats = 7 if quick else 41
+    for fun, (d, n, limit) in product((rastrigin, sphere), ((1_000, 500, 1.5), (100_000, 10, 1.25))):
         runs = partial(run_bare, fun, d, n), partial(run_ours, fun, d, n)
         pairs = [tuple(seconds(run) for run in runs) for _ in range(repeats)]
         bare, ours = (min(side) / n * 1e6 for side in zip(*pairs, strict=True))
-        ratio = statistics.median(b / a for a, b in pairs)
+        ratio, of_minima = statistics.median(b / a for a, b in pairs), ours / bare
         section = f"1. an iteration / noise ({M}, d) and fun at ({POINTS}, d)"
-        note = f"median of {repeats} pairs; of minima {ours / bare:.3f}"
         measure = f"{fun.__name__}, d = {d:,}"
-        yield Row(section, measure, ours, bare, "µs", ratio, f"<= {limit}", ratio <= limit, note)
+        met = max(ratio, of_minima) <= limit
+        note = f"median of {repeats} pairs; of minima {of_minima:.3g}"
+        yield Row(section, measure, ours, bare, "µs", ratio, f"<= {limit}", met, note)
 
 
 # 2. An evaluation beside peers

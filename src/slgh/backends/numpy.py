@@ -120,7 +120,9 @@ class Sources:
 
     @words.setter
     def words(self, words: NDArray[np.uint64]) -> None:
-        if len(words):
+        if not len(words):
+            self._made = None
+        else:
             for source, row in zip(self.generators, words, strict=True):
                 source.bit_generator.state = {
                     "bit_generator": "SFC64",

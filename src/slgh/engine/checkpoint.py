@@ -108,7 +108,7 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         return None
     advice = "Move it away to start anew."
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             meta = json.loads(bytes(file["header"]))
             arrays = {name[2:]: file[name] for name in file.files if name.startswith("a.")}
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError) as error:

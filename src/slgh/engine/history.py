@@ -76,7 +76,7 @@ class History:
                     filled[row.active] = part
                     part = filled
                 column.append(part)
-            columns[name] = np.array(column)
+            columns[name] = np.array(column) if column else np.empty((0, self.B))
         return columns
 
     def load(self, columns: dict[str, NDArray[Any]], stride: int) -> None:

@@ -1,0 +1,109 @@
+"""Bounds: points outside are mirrored into the box and never evaluated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import Bounds
+
+import slgh
+from cases import CASES, Case, fun, grad, starts
+from slgh.engine.box import Box, read_bounds
+from slgh.problems import rosenbrock
+
+INF = float("inf")
+SIDE = st.one_of(st.just(-INF), st.floats(-5, 0)), st.one_of(st.just(INF), st.floats(0, 5))
+
+
+@given(low=SIDE[0], high=SIDE[1], x=st.floats(-100, 100))
+def test_reflection_lands_inside_and_leaves_the_inside_alone(low: float, high: float, x: float) -> None:
+    inside, sign = Box(np.array([low]), np.array([high])).reflect(np.array([[x]]), np)
+    assert low <= inside[0, 0] <= high
+    assert sign[0, 0] in (-1.0, 1.0)
+    if low <= x <= high:
+        assert inside[0, 0] == x
+        assert sign[0, 0] == 1.0
+
+
+@given(low=st.floats(-5, -0.1), high=st.floats(0.1, 5), x=st.floats(-30, 30))
+def test_the_sign_is_the_derivative_of_the_reflection(low: float, high: float, x: float) -> None:
+    box, h = Box(np.array([low]), np.array([high])), 1e-6
+    at, before, after = (box.reflect(np.array([[v]]), np) for v in (x, x - h, x + h))
+    if before[1] == after[1]:
+        assert (after[0] - before[0])[0, 0] / (2 * h) == pytest.approx(at[1][0, 0], abs=1e-3)
+
+
+def test_reflection_is_a_mirror() -> None:
+    box = Box(np.array([0.0, 0.0, -INF]), np.array([1.0, INF, 2.0]))
+    points = np.array([[1.25, -0.5, 2.5], [2.25, 3.0, -9.0], [-1.25, 0.0, 2.0]])
+    np.testing.assert_allclose(box.reflect(points, np)[0], [[0.75, 0.5, 1.5], [0.25, 3.0, -9.0], [0.75, 0.0, 2.0]])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_no_method_evaluates_outside_the_box(case: Case) -> None:
+    low, high = np.array([-2.0, -2.0, -INF, 0.5]), np.array([0.5, 2.0, 1.0, 0.5])
+    seen: list[np.ndarray] = []
+
+    def watched(x, *extra):
+        seen.append(np.reshape(x, (-1, 4)).copy())
+        return fun(x, *extra)
+
+    options = (
+        {"grad": lambda x, *e: seen.append(np.reshape(x, (-1, 4)).copy()) or grad(x, *e)} if case.first_order else {}
+    )
+    x0 = np.clip(starts(2), low, high)
+    result = case.run(x0, fun=watched, batched=True, bounds=Bounds(low, high), history="x", **options)
+    points = np.concatenate([*seen, result.x, result.x_best, result.xhat, *result.history["x"]])
+    assert ((points >= low) & (points <= high)).all()
+
+
+def test_a_minimum_on_the_boundary_is_found() -> None:
+    result = slgh.minimize(
+        lambda x: ((x - 3) ** 2).sum(axis=-1),
+        np.zeros(5),
+        bounds=[(-1, 1)] * 5,
+        max_evals=4000,
+        seed=0,
+        vectorized=True,
+    )
+    np.testing.assert_allclose(result.x, np.ones(5), atol=1e-3)
+
+
+def test_a_closed_form_is_projected() -> None:
+    result = slgh.minimize(
+        rosenbrock().smooth,
+        [-3, 2],
+        method="slgh_r",
+        t1=1.5,
+        gamma=0.99,
+        step=1e-4,
+        max_iter=2000,
+        bounds=[(-4, 0), (-4, 4)],
+    )
+    assert result.x[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "match"),
+    [
+        ([(0, 1)], "one pair a variable, 2; got 1"),
+        ([(1, 0), (0, 1)], r"low <= high, got \(1.0, 0.0\) for variable 0"),
+        ([(0, float("nan")), (0, 1)], "low <= high"),
+        (5, "scipy.optimize.Bounds or one pair"),
+        ([(0, 1), (0, 1, 2)], "scipy.optimize.Bounds or one pair"),
+        (Bounds([0, 0, 0], [1, 1, 1]), "one entry a variable, 2"),
+        ([(5, 6), (5, 6)], "`x0` must lie within `bounds`"),
+    ],
+)
+def test_wrong_bounds_are_errors(bounds: object, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        slgh.minimize(lambda x: 0.0, [0.5, 0.5], bounds=bounds)
+
+
+def test_none_is_no_bound() -> None:
+    box = read_bounds([(None, 1), (0, None)], 2, np.float64)
+    np.testing.assert_array_equal(box.low, [-INF, 0])
+    assert read_bounds([(None, None)] * 2, 2, np.float64) is None
+    assert read_bounds(None, 2, np.float64) is None
