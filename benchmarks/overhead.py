@@ -104,9 +104,9 @@ def run_bare(fun: Callable[..., Any], d: int, n: int) -> None:
 
 
 def iteration_rows(*, quick: bool) -> Iterator[Row]:
-    """Time of an iteration over its unavoidable part, in interleaved short runs, as the machine is noisy."""
-    repeats = 7 if quick else 41
-    for fun, (d, n, limit) in product((rastrigin, sphere), ((1_000, 500, 1.5), (100_000, 10, 1.25))):
+    """Time of an iteration over its unavoidable part, in interleaved runs."""
+    repeats = 5 if quick else 21
+    for fun, (d, n, limit) in product((rastrigin, sphere), ((1_000, 500, 1.5), (100_000, 40, 1.25))):
         runs = partial(run_bare, fun, d, n), partial(run_ours, fun, d, n)
         pairs = [tuple(seconds(run) for run in runs) for _ in range(repeats)]
         bare, ours = (min(side) / n * 1e6 for side in zip(*pairs, strict=True))

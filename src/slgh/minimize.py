@@ -111,9 +111,10 @@ def minimize(
     A rugged function, from values alone, without tuning:
 
     >>> import numpy as np, slgh
-    >>> def rastrigin(x):
-    ...     return 10 * len(x) + np.sum(x**2 - 10 * np.cos(2 * np.pi * x))
-    >>> result = slgh.minimize(rastrigin, np.full(5, 3.0), max_evals=5000, seed=1)
+    >>> def ackley(x):
+    ...     ripple = np.exp(np.mean(np.cos(2 * np.pi * x)))
+    ...     return 20 - 20 * np.exp(-0.2 * np.sqrt(np.mean(x**2))) + np.e - ripple
+    >>> result = slgh.minimize(ackley, np.full(10, 5.0), max_evals=5000, seed=1)
     >>> bool(result.fun < 1e-3), result.nfev <= 5000
     (True, True)
 

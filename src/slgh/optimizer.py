@@ -36,7 +36,7 @@ class Optimizer:
     Examples
     --------
     >>> import numpy as np, slgh
-    >>> opt = slgh.Optimizer([3, -2], method="zoslgh_r", t1=1, gamma=0.99, step=0.1, samples=4, max_iter=500, seed=1)
+    >>> opt = slgh.Optimizer([3, -2], method="zoslgh_r", t1=1, gamma=0.97, step=0.1, samples=4, max_iter=500, seed=1)
     >>> while not opt.stop():
     ...     points = opt.ask()
     ...     opt.tell(points, [np.sum(p**2) for p in points])

@@ -97,7 +97,8 @@ def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> Ve
     if at_x is None and isinstance(good, int):
         return {"ok": None, "rejected": None}
     number = xp.full_like(at_x, float(good)) if isinstance(good, int) else good
-    return {"ok": kept(number, at_x) > 0, "rejected": samples - number}
+    lost = samples - number
+    return {"ok": kept(number, at_x) > 0, "rejected": lost if at_x is None else lost + (1.0 - at_x)}
 
 
 def zeroth_order_cosine(samples: int, d: int) -> float:

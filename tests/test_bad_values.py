@@ -1,0 +1,172 @@
+"""NaN, infinities and exceptions: a named status or the user's own traceback, nothing lost, never an endless loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slgh
+from cases import CASES, Case, fun, starts
+from test_methods import assert_same, every_method
+
+INF = float("inf")
+
+
+def sometimes(bad: float, when: Any) -> Any:
+    """`fun`, with the value `bad` where `when(x)` holds."""
+    return lambda x, *extra: np.where(when(x), bad, fun(x, *extra))
+
+
+@every_method
+@pytest.mark.parametrize("bad", [np.nan, INF, -INF])
+def test_values_that_are_sometimes_bad_are_rejected_and_counted(case: Case, bad: float) -> None:
+    holes = sometimes(bad, lambda x: np.sin(40 * x[..., 0]) > 0.7)
+    result = case.run(starts(8), fun=holes, batched=True, max_iter=60)
+    assert result.nrejected.sum() > 0
+    assert np.isfinite(result.fun[result.success]).all()
+    assert (np.isfinite(result.fun_best) | (result.status == slgh.Status.NONFINITE)).all()
+    assert np.isfinite(result.x).all()
+
+
+@every_method
+def test_a_bad_start_is_left_or_given_up(case: Case) -> None:
+    x0 = starts(1)[0]
+    result = case.run(x0, fun=sometimes(np.nan, lambda x: (x == x0).all(axis=-1)))
+    left = not np.array_equal(result.x, x0)
+    assert result.status == (slgh.Status.COMPLETED if left else slgh.Status.NONFINITE)
+    assert result.success == bool(np.isfinite(result.fun))
+
+
+@pytest.mark.parametrize("name", ["zoslgh_r", "zoslgh_d", "auto", "zosgd"])
+def test_penalize_takes_the_worst_value_so_far(name: str) -> None:
+    case = CASES[name]
+    wall = sometimes(np.nan, lambda x: x[..., 0] < 0.2)
+    x0 = np.full(4, 1.0)
+    result = case.run(x0, fun=wall, on_nonfinite="penalize", max_iter=300)
+    assert result.success == bool(np.isfinite(result.fun))
+    assert np.isfinite(result.fun_best)
+    assert result.x_best[0] >= 0.2
+    assert result.nrejected == 0
+
+
+def test_penalize_with_nothing_finite_ends_in_a_status() -> None:
+    result = CASES["zoslgh_r"].run(starts(1)[0], fun=lambda x: np.full(len(x), np.nan), on_nonfinite="penalize")
+    assert result.status == slgh.Status.NONFINITE
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_raise_names_the_value_and_the_point(vectorized: bool) -> None:
+    with pytest.raises(FloatingPointError, match=r"`fun` must be finite with on_nonfinite='raise', got nan at x = \["):
+        CASES["zoslgh_r"].run(
+            starts(1)[0],
+            fun=sometimes(np.nan, lambda x: x[..., 0] != starts(1)[0][0]),
+            on_nonfinite="raise",
+            vectorized=vectorized,
+        )
+
+
+def test_a_final_value_that_is_not_finite_is_no_success() -> None:
+    calls = []
+
+    def last_is_bad(x):
+        calls.append(len(x))
+        return np.full(1, np.nan) if len(x) == 1 else fun(x)
+
+    result = CASES["zoslgh_r"].run(starts(1)[0], fun=last_is_bad)
+    assert calls[-1] == 1
+    assert (result.status, result.success) == (slgh.Status.NONFINITE, False)
+    assert np.isnan(result.fun)
+    assert np.isfinite(result.fun_best)
+
+
+def test_divergence_is_a_status_without_warnings() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = slgh.minimize(
+            lambda x: float(x[0] ** 4) if abs(x[0]) < 1e70 else INF,
+            [3.0],
+            method="gd",
+            grad=lambda x: 4 * x**3 if abs(x[0]) < 1e70 else x * INF,
+            step=1.0,
+            max_iter=1000,
+        )
+    assert result.status == slgh.Status.NONFINITE
+    assert result.nit < 100
+    assert result.fun_best <= 81
+
+
+def test_values_near_the_largest_number_are_survived() -> None:
+    for name in ("zoslgh_r", "zoadamm", "auto", "zoslgh_d"):
+        result = CASES[name].run(starts(1)[0], fun=lambda x: 1e308 * np.tanh(fun(np.clip(x, -9, 9))))
+        assert np.isfinite(result.x).all()
+        assert np.isfinite(result.fun)
+
+
+def test_the_users_own_warnings_are_not_silenced() -> None:
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in log"):
+        slgh.minimize(lambda x: np.log(-np.ones(1)), [1.0], method="zosgd", t1=1, step=1, max_iter=1)
+
+
+def test_an_exception_arrives_with_its_own_traceback() -> None:
+    def broken(x):
+        raise KeyError("the user's own")
+
+    with pytest.raises(KeyError, match="the user's own") as caught:
+        CASES["zoslgh_r"].run(starts(1)[0], fun=broken)
+    assert "broken" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert "raised after 0 complete iterations" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_ctrl_c_in_the_function_gives_the_result_so_far(vectorized: bool) -> None:
+    calls = []
+
+    def interrupted(x):
+        calls.append(1)
+        if len(calls) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        return fun(x)
+
+    result = CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted, max_iter=1000, vectorized=vectorized)
+    assert (result.status, result.success) == (slgh.Status.INTERRUPTED, False)
+    assert result.nit == (19 if vectorized else 4)
+    assert np.isfinite(result.fun)
+
+
+def test_ctrl_c_in_our_own_code_is_held_until_the_state_is_whole(tmp_path: Any) -> None:
+    case, file = CASES["zoslgh_d"], tmp_path / "run"
+    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = case.run(starts(3), max_iter=200_000, batched=True, history=0, checkpoint=file)
+    timer.join()
+    assert (result.status == slgh.Status.INTERRUPTED).all()
+    n = int(result.nit[0]) + 50
+    again = case.run(starts(3), max_iter=n, batched=True, history=0, checkpoint=file)
+    straight = case.run(starts(3), max_iter=n, batched=True, history=0)
+    for name in ("x", "fun", "t", "nit", "nfev", "x_best"):
+        np.testing.assert_array_equal(again[name], straight[name])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_is_not_held_back() -> None:
+    def interrupted(x):
+        os.kill(os.getpid(), signal.SIGINT)
+        return fun(x)
+
+    with pytest.raises(KeyboardInterrupt):
+        CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted)
+
+
+def test_minimize_runs_outside_the_main_thread() -> None:
+    found = []
+    thread = threading.Thread(target=lambda: found.append(CASES["zoslgh_r"].run(starts(1)[0])))
+    thread.start()
+    thread.join()
+    assert_same(found[0], CASES["zoslgh_r"].run(starts(1)[0]))

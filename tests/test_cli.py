@@ -1,0 +1,51 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import slgh
+from slgh.cli import app
+
+run = CliRunner().invoke
+
+
+def test_methods_lists_all_of_them_with_their_equations(tmp_path: Path) -> None:
+    result = run(app, ["methods", "--json", str(tmp_path / "m.json")])
+    assert result.exit_code == 0
+    assert all(name in result.output for name in ("zoslgh_d", "scale_free", r"\tilde g_x", "slope_from"))
+    assert set(json.loads((tmp_path / "m.json").read_text())) == set(slgh.METHODS)
+
+
+def test_reproduce_prints_ours_beside_the_papers(tmp_path: Path) -> None:
+    result = run(app, ["reproduce", "himmelblau", "--json", str(tmp_path / "r.json")])
+    assert result.exit_code == 0
+    assert result.output.count("match") == 5
+    rows = json.loads((tmp_path / "r.json").read_text())["himmelblau"]
+    assert [row["verdict"] for row in rows] == ["match"] * 5
+    assert rows[0]["paper"] == ["2.998", "2.003", "1.6e-4"]
+
+
+def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:
+    result = run(app, ["reproduce", "everything"])
+    assert result.exit_code == 2
+    assert "There is no experiment 'everything'; choose from rosenbrock" in result.output
+
+
+def test_a_file_that_cannot_be_written_is_one_line() -> None:
+    result = run(app, ["methods", "--json", "/no/such/folder/m.json"])
+    assert result.exit_code == 2
+    assert "cannot be written" in result.output
+
+
+def test_the_version() -> None:
+    assert run(app, ["--version"]).output.strip() == slgh.__version__
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["reproduce", "--help"]])
+def test_there_is_help(arguments: list[str]) -> None:
+    assert "Usage" in run(app, arguments).output

@@ -1,0 +1,79 @@
+"""The reference in plain NumPy gives the engine's numbers, and the examples run."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slgh
+from slgh.backends.numpy import NumpyNoise, entropies
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def load(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+SCRATCH = load("slgh_from_scratch")
+
+
+@pytest.mark.parametrize("eta", [None, 1e-4])
+def test_algorithm_2(eta: float | None) -> None:
+    x0 = np.array([-3.0, 2.0])
+    ours = slgh.minimize(
+        slgh.problems.rosenbrock().smooth,
+        x0,
+        method="slgh_r" if eta is None else "slgh_d",
+        t1=1.5,
+        gamma=0.99,
+        step=1e-4,
+        max_iter=500,
+        floor=1e-3,
+        **{} if eta is None else {"eta": eta},
+    )
+    x, t = SCRATCH.slgh(SCRATCH.Rosenbrock(), x0, 1.5, beta=1e-4, gamma=0.99, T=500, eta=eta, floor=1e-3)
+    np.testing.assert_allclose(ours.x, x, rtol=1e-9)
+    assert ours.t == pytest.approx(t, rel=1e-12)
+
+
+@pytest.mark.parametrize("eta", [None, 1e-2])
+def test_algorithm_3(eta: float | None) -> None:
+    T, M, problem = 300, 7, slgh.problems.hole(3)
+    ours = slgh.minimize(
+        problem.fun,
+        problem.x0,
+        method="zoslgh_r" if eta is None else "zoslgh_d",
+        t1=5.0,
+        gamma=0.995,
+        step=0.01,
+        samples=M,
+        max_iter=T,
+        floor=1e-3,
+        seed=4,
+        **{} if eta is None else {"eta": eta},
+    )
+    u = NumpyNoise(entropies(4, 1), 3, np.float64).normal(T * M).reshape(T, M, 3)
+    x, t = SCRATCH.zoslgh(problem.fun, problem.x0, 5.0, u, beta=0.01, gamma=0.995, eta=eta, floor=1e-3)
+    np.testing.assert_allclose(ours.x, x, rtol=1e-8)
+    assert ours.t == pytest.approx(t, rel=1e-8)
+
+
+def test_the_reference_is_short() -> None:
+    assert len((EXAMPLES / "slgh_from_scratch.py").read_text().splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in EXAMPLES.glob("*.py")))
+def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [f"{name}.py"])
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert capsys.readouterr().out

@@ -1,0 +1,148 @@
+"""What the user sees on the way: history, callback, progress."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import slgh
+from cases import CASES, fun, starts
+
+CASE = CASES["zoslgh_r"]
+
+
+def test_a_full_history_has_every_iteration() -> None:
+    result = CASE.run(starts(1)[0], history="x", max_iter=25)
+    history = result.history
+    np.testing.assert_array_equal(history["iteration"], np.arange(25))
+    np.testing.assert_array_equal(history["nfev"], 4 * np.arange(1, 26))
+    np.testing.assert_allclose(history["t"], 0.5 * 0.9 ** np.arange(25), rtol=1e-12)
+    np.testing.assert_array_equal(history["fun"], fun(history["x"]))
+    np.testing.assert_array_equal(history["x"][0], starts(1)[0])
+    assert (np.diff(history["fun_best"]) <= 0).all()
+    assert (history["fun_best"] <= history["fun"]).all()
+
+
+@pytest.mark.parametrize("rows", [2, 7, 64])
+def test_a_thinned_history_keeps_to_its_size_and_is_evenly_spaced(rows: int) -> None:
+    full = CASE.run(starts(1)[0], history="full", max_iter=300).history
+    thin = CASE.run(starts(1)[0], history=rows, max_iter=300).history
+    kept = thin["iteration"]
+    assert rows / 2 - 1 <= len(kept) <= rows
+    assert len(set(np.diff(kept))) <= 1
+    np.testing.assert_array_equal(thin["fun"], full["fun"][kept])
+
+
+@pytest.mark.parametrize("off", [0, None, False])
+def test_history_can_be_off(off: object) -> None:
+    assert len(CASE.run(starts(1)[0], history=off).history["fun"]) == 0
+
+
+def test_problems_that_have_ended_repeat_their_last_row() -> None:
+    free = CASE.run(starts(4), batched=True)
+    target = float(np.median(free.fun_best)) + 1e-9
+    result = CASE.run(starts(4), batched=True, target=target, history="x")
+    early = int(np.argmin(result.nit))
+    rows = result.history["x"][:, early]
+    last = result.nit[early] - 1
+    assert result.nit[early] < result.nit.max()
+    np.testing.assert_array_equal(rows[last:], np.tile(rows[last], (len(rows) - last, 1)))
+
+
+def test_the_callback_sees_each_iteration() -> None:
+    seen: list[slgh.Result] = []
+    result = CASE.run(starts(1)[0], callback=seen.append, history="x", max_iter=6)
+    assert [s.nit for s in seen] == [1, 2, 3, 4, 5, 6]
+    np.testing.assert_array_equal([s.x for s in seen], result.history["x"])
+    np.testing.assert_array_equal([s.fun for s in seen], result.history["fun"])
+    assert all(s.fun == fun(s.x) for s in seen)
+    assert all(s.status == slgh.Status.RUNNING for s in seen)
+
+
+def test_scipys_callback_signature_works() -> None:
+    seen = []
+
+    def callback(*, intermediate_result):
+        seen.append(intermediate_result.fun)
+
+    CASE.run(starts(1)[0], callback=callback, max_iter=3)
+    assert len(seen) == 3
+
+
+def test_true_or_stop_iteration_stops_and_nothing_else() -> None:
+    def stops(result):
+        if result.nit == 4:
+            raise StopIteration
+
+    for callback in (lambda r: r.nit == 4, stops):
+        result = CASE.run(starts(1)[0], callback=callback)
+        assert (result.nit, result.status, result.success) == (4, slgh.Status.CALLBACK, False)
+        assert result.fun == fun(result.x)
+    assert CASE.run(starts(1)[0], callback=lambda r: 1, max_iter=5).nit == 5
+
+
+def test_the_callback_of_a_batch_sees_all_problems() -> None:
+    free = CASE.run(starts(4), batched=True)
+    seen: list[slgh.Result] = []
+    CASE.run(
+        starts(4),
+        batched=True,
+        target=float(np.median(free.fun_best)),
+        history=0,
+        callback=lambda r: seen.append(r) and None,
+    )
+    assert all(s.x.shape == (4, 4) and s.fun.shape == (4,) for s in seen)
+
+
+def test_an_exception_in_the_callback_arrives() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        CASE.run(starts(1)[0], callback=lambda r: {}["mine"])
+
+
+def test_warnings_in_the_callback_are_the_users_own() -> None:
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        CASE.run(starts(1)[0], callback=lambda r: np.ones(1) / np.zeros(1) is None, max_iter=1)
+
+
+def test_the_progress_bar_is_drawn_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    quiet = CASE.run(starts(1)[0], max_iter=20)
+    assert capsys.readouterr() == ("", "")
+    shown = CASE.run(starts(1)[0], max_iter=20, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "20/20" in err
+    assert "best" in err
+    np.testing.assert_array_equal(shown.x, quiet.x)
+
+
+def test_xhat_is_an_iterate_drawn_beforehand() -> None:
+    rows = [CASE.run(starts(1)[0], seed=s, history="x", max_iter=10) for s in range(200)]
+    picks = [int(np.flatnonzero((r.history["x"] == r.xhat).all(axis=-1))[0]) for r in rows]
+    counts = np.bincount(picks, minlength=10)
+    assert ((counts - 20) ** 2 / 20).sum() < 30, "uniform: chi-square with 9 degrees of freedom"
+
+
+def test_xhat_of_an_exact_gradient_has_the_least_norm() -> None:
+    from cases import grad
+
+    result = CASES["gd"].run(starts(1)[0], history="x", step=0.3)
+    norms = np.linalg.norm(grad(result.history["x"]), axis=-1)
+    np.testing.assert_array_equal(result.xhat, result.history["x"][norms.argmin()])
+
+
+def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> None:
+    result = CASES["auto stochastic"].run(starts(1)[0], history="x", max_iter=40)
+    iterates = np.concatenate([result.history["x"][1:], [[np.nan] * 4]])
+    np.testing.assert_allclose((result.x * 4 - np.nansum(iterates[36:], axis=0)), _last_iterate(40), rtol=1e-9)
+    assert result.fun_se > 0
+
+
+def _last_iterate(T: int) -> np.ndarray:
+    """The iterate after T iterations, as the callback of a longer run with the same t sees it."""
+    seen = []
+    t = CASES["auto stochastic"].run(starts(1)[0], history="full", max_iter=T).history["t"]
+    ratio = float(t[1] / t[0])
+    CASES["auto stochastic"].run(
+        starts(1)[0], schedule="ratio", gamma=ratio, max_iter=T + 1, callback=lambda r: seen.append(r.x) and None
+    )
+    return seen[-1]

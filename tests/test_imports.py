@@ -1,0 +1,64 @@
+"""Imports point one way, and `import slgh` is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import slgh
+
+SOURCE = Path(slgh.__file__).parent
+
+# Each layer may import those below it, and itself.
+LAYERS = [
+    {"cli"},
+    {"reproduce"},
+    {"minimize", "optimizer"},
+    {"engine"},
+    {"method", "backends"},
+    {"oracles", "schedules", "updates", "problems"},
+    {"parts", "checks", "result"},
+]
+LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+
+
+def imported_modules(file: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def test_imports_point_one_way() -> None:
+    for file in SOURCE.rglob("*.py"):
+        own = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        for module in imported_modules(file):
+            parts = module.split(".")
+            if parts[0] == "slgh" and len(parts) > 1 and parts[1] in LEVEL:
+                assert LEVEL[own] <= LEVEL[parts[1]], f"{file} imports {module}"
+
+
+def test_every_module_has_its_layer() -> None:
+    names = {p.name.removesuffix(".py") for p in SOURCE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert names - {"__init__"} == set(LEVEL)
+
+
+def test_only_backends_may_import_torch_or_jax() -> None:
+    for file in SOURCE.rglob("*.py"):
+        if file.relative_to(SOURCE).parts[0] in ("backends", "attack"):
+            continue
+        assert not {"torch", "jax"} & {module.split(".")[0] for module in imported_modules(file)}, file
+
+
+def test_importing_slgh_loads_nothing_heavy() -> None:
+    heavy = "torch", "jax", "sympy", "matplotlib", "rich", "typer"
+    code = f"import sys, slgh; print(*[m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == ""

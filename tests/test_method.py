@@ -1,0 +1,126 @@
+"""Composing: names, swapped parts, parts of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import slgh
+from cases import fun
+from slgh.method import METHODS, SLOTS, Facts, compose
+from slgh.oracles import Antithetic, Forward
+from slgh.schedules import Constant, Ratio
+from slgh.updates import Adam, Descent
+
+PAPER = {"t1": 1.0, "step": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("gd", ("gradient", "constant", "descent")),
+        ("sgd", ("gradient", "constant", "descent")),
+        ("zosgd", ("forward", "constant", "descent")),
+        ("zoadamm", ("forward", "constant", "adamm")),
+        ("zosvrg", ("variance_reduced", "constant", "descent")),
+        ("gradopt", ("sampled_gradient", "double_loop", "descent")),
+        ("zogradopt", ("forward", "double_loop", "descent")),
+        ("gradopt_hazan", ("sphere", "double_loop", "harmonic")),
+        ("slgh_r", ("sampled_gradient", "ratio", "descent")),
+        ("slgh_d", ("sampled_gradient", "derivative", "descent")),
+        ("zoslgh_r", ("forward", "ratio", "descent")),
+        ("zoslgh_d", ("forward", "derivative", "descent")),
+        ("auto", ("antithetic", "budget", "scale_free")),
+    ],
+)
+def test_a_method_is_oracle_x_schedule_x_update(name: str, parts: tuple[str, str, str]) -> None:
+    recipe = METHODS[name]
+    assert (recipe.oracle, recipe.schedule, recipe.update) == parts
+
+
+def test_auto_takes_the_best_there_is() -> None:
+    assert compose("auto", {}, Facts()).oracle.name == "antithetic"
+    assert compose("auto", {}, Facts(gradient=True)).oracle.name == "sampled_gradient"
+    assert compose("auto", {}, Facts(closed_form=True)).oracle.name == "closed_form"
+    assert compose("auto", {"oracle": "forward"}, Facts(gradient=True)).oracle.name == "forward"
+
+
+def test_a_closed_form_replaces_sampling() -> None:
+    assert compose("slgh_r", PAPER, Facts(closed_form=True)).oracle.name == "closed_form"
+    assert compose("zoslgh_r", PAPER, Facts(closed_form=True)).oracle.name == "forward"
+
+
+def test_parts_are_swapped_by_name_class_or_instance() -> None:
+    by_name = compose("zoslgh_r", PAPER | {"update": "adam", "beta1": 0.5}, Facts())
+    by_class = compose("zoslgh_r", PAPER | {"update": Adam, "beta1": 0.5}, Facts())
+    by_instance = compose("zoslgh_r", {"t1": 1.0, "update": Adam(step=0.1, beta1=0.5)}, Facts())
+    assert by_name == by_class == by_instance
+    assert by_name.update == Adam(step=0.1, beta1=0.5)
+
+
+def test_a_method_is_taken_as_it_is_and_can_be_changed_in_the_call() -> None:
+    method = slgh.Method(oracle=Forward(samples=3), schedule=Ratio(t1=1.0), update=Descent(step=0.1))
+    assert compose(method, {}, Facts()) == method
+    changed = compose(method, {"gamma": 0.5, "oracle": Antithetic(samples=2), "floor": 0.1}, Facts())
+    assert (changed.schedule, changed.oracle, changed.floor) == (Ratio(t1=1.0, gamma=0.5), Antithetic(samples=2), 0.1)
+    named = slgh.minimize(fun, [1.0, 2.0], method="zoslgh_r", samples=3, max_iter=9, seed=1, **PAPER)
+    own = slgh.minimize(fun, [1.0, 2.0], method=method, max_iter=9, seed=1)
+    np.testing.assert_array_equal(named.x, own.x)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignDescent:
+    """A user's own update: a step of fixed size a coordinate."""
+
+    name: ClassVar[str] = "sign"
+    step: float
+
+    def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
+        return ()
+
+    def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+        return x - self.step * xp.sign(seen.g), state
+
+
+def test_a_part_of_ones_own_is_a_part_like_any_other() -> None:
+    result = slgh.minimize(
+        fun, [1.0, 2.0], method="zosgd", t1=0.1, update=SignDescent, step=0.01, samples=5, max_iter=1, seed=0
+    )
+    np.testing.assert_allclose(np.abs(result.x - [1.0, 2.0]), 0.01)
+    assert result.method.update == SignDescent(step=0.01)
+
+
+def test_a_recipes_defaults_go_with_its_parts() -> None:
+    assert compose("gd", {"step": 0.1}, Facts(gradient=True)).schedule == Constant(t1=0.0)
+    assert compose("gradopt_hazan", PAPER, Facts()).schedule.n0 == 100
+
+
+@pytest.mark.parametrize("slot", SLOTS)
+def test_parts_say_what_they_are(slot: str) -> None:
+    for part in SLOTS[slot].values():
+        assert ".. math::" in part.__doc__
+
+
+def test_auto_says_what_was_chosen() -> None:
+    result = slgh.minimize(fun, np.ones(3), max_evals=100, seed=0)
+    assert "Chosen: Antithetic(samples=" in result.message
+    assert result.method.name == "auto"
+
+
+def test_auto_chooses_the_first_radius_from_bounds_or_start() -> None:
+    options = {"max_evals": 50, "seed": 0, "history": "full"}
+    assert slgh.minimize(fun, np.ones(3), bounds=[(-2, 6)] * 3, **options).history["t"][0] == 2.0
+    assert slgh.minimize(fun, np.full(3, 5.0), **options).history["t"][0] == pytest.approx(5.0)
+    assert slgh.minimize(fun, np.zeros(3), **options).history["t"][0] == 1.0
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 1000])
+@pytest.mark.parametrize("max_evals", [2, 50, 2000])
+def test_auto_runs_in_any_dimension_with_any_budget(d: int, max_evals: int) -> None:
+    result = slgh.minimize(fun, np.ones(d), max_evals=max_evals, seed=0, vectorized=True)
+    assert result.nfev <= max_evals
+    assert np.isfinite(result.fun)
+    assert result.fun <= fun(np.ones(d)) or result.nit <= 1

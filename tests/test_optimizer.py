@@ -1,0 +1,113 @@
+"""Ask and tell is the same run as minimize."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slgh
+from cases import CASES, TERMS, Case, fun, grad, starts
+from test_methods import assert_same, every_method
+
+
+def options_of(case: Case) -> dict[str, Any]:
+    given = {"max_iter": 30, "seed": 5, **case.params}
+    if case.stochastic:
+        given["sample_xi"] = TERMS
+    return given
+
+
+def drive(opt: slgh.Optimizer) -> slgh.Result:
+    while not opt.stop():
+        points = opt.ask()
+        extra = () if opt.xi is None else (opt.xi,)
+        opt.tell(points, grad(points, *extra) if opt.asks == "grad" else fun(points, *extra))
+    return opt.result
+
+
+@every_method
+def test_ask_and_tell_is_minimize(case: Case) -> None:
+    opt = slgh.Optimizer(starts(1)[0], method=case.method, gradients=case.first_order, **options_of(case))
+    assert_same(drive(opt), case.run(starts(1)[0]))
+
+
+@every_method
+def test_a_batch_is_asked_for_at_once(case: Case) -> None:
+    target = float(np.median(case.run(starts(4), batched=True).fun_best)) + 1e-9
+    options = options_of(case) | {"batched": True, "target": target}
+    opt = slgh.Optimizer(starts(4), method=case.method, gradients=case.first_order, **options)
+    assert opt.ask().shape[0] == opt.active.size == 4
+    assert_same(drive(opt), case.run(starts(4), batched=True, target=target))
+
+
+def make(**options: Any) -> slgh.Optimizer:
+    return slgh.Optimizer(
+        starts(1)[0], method="zoslgh_r", t1=0.5, step=0.1, samples=3, seed=0, **{"max_iter": 5} | options
+    )
+
+
+def test_asking_twice_gives_the_same_points() -> None:
+    opt = make()
+    np.testing.assert_array_equal(opt.ask(), opt.ask())
+
+
+def test_while_running_there_is_a_result_so_far() -> None:
+    opt = make()
+    opt.tell(points := opt.ask(), fun(points))
+    assert opt.result.status == slgh.Status.RUNNING
+    assert opt.result.fun == fun(points).min()
+    assert not opt.result.success
+
+
+@pytest.mark.parametrize(
+    ("points", "values", "match"),
+    [
+        (lambda p: p + 1, lambda p: fun(p), "`points` must be those of the last `ask`"),
+        (lambda p: p[:-1], lambda p: fun(p), "`points` must be those of the last `ask`"),
+        (lambda p: p, lambda p: fun(p)[:-1], r"`values` must have shape \(4,\) for points \(4, 4\), got \(3,\)"),
+        (lambda p: p, lambda p: None, "`values` must return real numbers|`values` must be real numbers"),
+        (lambda p: p, lambda p: [1j] * 4, "real numbers"),
+    ],
+)
+def test_telling_something_else_is_an_error(points: Any, values: Any, match: str) -> None:
+    opt = make()
+    asked = opt.ask()
+    with pytest.raises((ValueError, TypeError), match=match):
+        opt.tell(points(asked), values(asked))
+    opt.tell(asked, fun(asked))
+
+
+def test_after_the_end_nothing_is_asked() -> None:
+    opt = make()
+    drive(opt)
+    with pytest.raises(RuntimeError, match="The run has ended"):
+        opt.ask()
+
+
+def test_bad_values_are_told_like_others() -> None:
+    opt = make(max_iter=50)
+    while not opt.stop():
+        opt.tell(points := opt.ask(), np.full(len(points), np.nan))
+    assert opt.result.status == slgh.Status.NONFINITE
+    strict = make(on_nonfinite="raise")
+    with pytest.raises(FloatingPointError, match="`values` must be finite"):
+        strict.tell(strict.ask(), [np.nan] * 4)
+
+
+def test_an_optimizer_is_continued_from_its_checkpoint(tmp_path: Path) -> None:
+    whole = drive(make(max_iter=20))
+    settings = slgh.Checkpoint(path=tmp_path / "run", every_iterations=1)
+    first = make(max_iter=20, checkpoint=settings)
+    for _ in range(7):
+        first.tell(points := first.ask(), fun(points))
+    del first
+    assert_same(drive(make(max_iter=20, checkpoint=settings)), whole)
+
+
+def test_first_order_methods_need_gradients() -> None:
+    with pytest.raises(ValueError, match="needs gradients"):
+        slgh.Optimizer([1.0], method="gd", step=0.1)
+    assert CASES["gd"].first_order

@@ -1,0 +1,97 @@
+"""Workers: processes, map, executors. The result does not depend on how many there are."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slgh
+from cases import CASES, fun, grad, starts
+from test_methods import assert_same
+
+
+def with_data(x: Any, a: Any, xi: Any, scale: float) -> float:
+    """A point function with data, xi and args."""
+    return float(scale * ((x - a) ** 2).sum() + 0.1 * xi)
+
+
+def run(workers: Any, **options: Any) -> slgh.Result:
+    return slgh.minimize(
+        with_data,
+        np.zeros((2, 3)),
+        method="zoslgh_r",
+        t1=0.5,
+        step=0.1,
+        samples=3,
+        max_iter=6,
+        seed=0,
+        batched=True,
+        data=np.array([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]),
+        sample_xi=lambda rng, n: rng.random(n),
+        args=(0.5,),
+        workers=workers,
+        **options,
+    )
+
+
+def test_any_number_of_workers_gives_the_same_result() -> None:
+    alone = run(None)
+    for workers in (1, 2, 4, -1):
+        assert_same(run(workers), alone)
+
+
+def test_maps_executors_and_pools_are_workers() -> None:
+    alone, used = run(None), []
+
+    def mapper(function, items):
+        used.append(len(items))
+        return map(function, items)
+
+    assert_same(run(mapper), alone)
+    assert used[0] == 2 * 6
+    with ThreadPoolExecutor(2) as executor:
+        assert_same(run(executor), alone)
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert_same(run(pool), alone)
+        assert_same(run(pool.map), alone)
+
+
+def test_gradients_run_in_workers_too() -> None:
+    case = CASES["slgh_r"]
+    alone = case.run(starts(1)[0], vectorized=False, grad=grad)
+    assert_same(case.run(starts(1)[0], vectorized=False, grad=grad, workers=2), alone)
+
+
+def test_what_cannot_be_sent_is_an_error() -> None:
+    with pytest.raises(TypeError, match="`fun` must be picklable to run in 2 processes"):
+        CASES["zoslgh_r"].run(starts(1)[0], fun=lambda x: float(fun(x)), vectorized=False, workers=2)
+
+
+def boom(x: Any) -> float:
+    raise ZeroDivisionError("in a worker")
+
+
+def test_an_exception_in_a_worker_reaches_the_caller() -> None:
+    with pytest.raises(ZeroDivisionError, match="in a worker"):
+        CASES["zoslgh_r"].run(starts(1)[0], fun=boom, vectorized=False, workers=2)
+
+
+def test_data_follows_its_problem_when_others_have_ended() -> None:
+    centres = np.array([[0.0] * 3, [5.0] * 3, [1.0] * 3])
+
+    def distance(x, a):
+        return ((x - a) ** 2).sum(axis=-1)
+
+    common = {"method": "zoslgh_r", "t1": 0.1, "gamma": 0.9, "step": 0.1, "samples": 3, "max_iter": 200, "target": 0.01}
+    options = common | {"seed": [1, 2, 3], "batched": True, "data": centres}
+    points = slgh.minimize(distance, np.full((3, 3), 0.5), **options)
+    together = slgh.minimize(distance, np.full((3, 3), 0.5), vectorized=True, **options)
+    assert len(set(points.nit)) > 1, "the problems end at different times"
+    np.testing.assert_allclose(points.x, centres, atol=0.1)
+    np.testing.assert_array_equal(points.x, together.x)
+    single = slgh.minimize(distance, np.full(3, 0.5), data=centres[1], seed=2, **common)
+    np.testing.assert_array_equal(single.x, points.x[1])
