@@ -112,7 +112,7 @@ class Oracle(Protocol):
     name: ClassVar[str]
     provides: ClassVar[frozenset[str]]
     rounding: ClassVar[float | None]
-    """The default floor of t is t1 * eps**rounding, eps that of the dtype: below it there is rounding. None: no floor."""
+    """The default floor of t is t1 * eps**rounding, eps the dtype's: below it there is rounding. None: no floor."""
 
     @property
     def samples(self) -> int: ...

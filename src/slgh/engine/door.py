@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.engine.auto import choose_samples, first_radius
 from slgh.backends.host import Host
 from slgh.backends.numpy import NumpyContext, NumpyNoise, entropies, pick_index, xp
+from slgh.engine.auto import choose_samples, first_radius
 from slgh.engine.box import read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
