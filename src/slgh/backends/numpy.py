@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,11 +13,16 @@ from numpy.typing import NDArray
 
 from slgh.parts import Context
 
+_add: Any = np.add.reduce
+_minimum: Any = np.minimum.reduce
+_maximum: Any = np.maximum.reduce
+_and: Any = np.logical_and.reduce
+
 
 class Namespace:
-    """NumPy as an array-API namespace, with the Python wrappers around its reductions peeled off.
+    """NumPy as an array-API namespace, with the Python wrappers around some functions peeled off.
 
-    The same results, sooner: for small arrays a wrapper costs several times the reduction. Everything else is
+    The same results, sooner: for small arrays a wrapper costs more than what it wraps. Everything else is
     NumPy's own.
     """
 
@@ -24,20 +32,32 @@ class Namespace:
         return found
 
     @staticmethod
-    def sum(x: Any, /, **options: Any) -> Any:
-        return np.add.reduce(x, **{"axis": None} | options)
+    def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+        return _add(x, axis, dtype, None, keepdims)
 
     @staticmethod
-    def min(x: Any, /, **options: Any) -> Any:
-        return np.minimum.reduce(x, **{"axis": None} | options)
+    def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+        return _minimum(x, axis, None, None, keepdims)
 
     @staticmethod
-    def max(x: Any, /, **options: Any) -> Any:
-        return np.maximum.reduce(x, **{"axis": None} | options)
+    def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+        return _maximum(x, axis, None, None, keepdims)
 
     @staticmethod
-    def all(x: Any, /, **options: Any) -> Any:
-        return np.logical_and.reduce(x, **{"axis": None} | options)
+    def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+        return _and(x, axis, None, None, keepdims)
+
+    @staticmethod
+    def argmin(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+        return x.argmin(axis, keepdims=keepdims)
+
+    @staticmethod
+    def reshape(x: Any, /, shape: tuple[int, ...]) -> Any:
+        return x.reshape(shape)
+
+    @staticmethod
+    def take(x: Any, indices: Any, /, *, axis: Any = None) -> Any:
+        return x.take(indices, axis)
 
     @staticmethod
     def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
@@ -60,14 +80,15 @@ class NumpyContext(Context):
 
     def place(self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centres: int) -> NDArray[Any]:
         B, d = x.shape
-        points = np.empty((B, centres + sum(u.shape[1] for u in directions), d), x.dtype)
+        m = [u.shape[1] for u in directions]
+        points = np.empty((B, centres + sum(m), d), x.dtype)
         points[:, :centres] = x[:, None, :]
-        at, radius = centres, t[:, None, None]
-        for u in directions:
-            part = points[:, at : at + u.shape[1]]
-            np.multiply(u, radius, out=part)
-            part += x[:, None, :]
-            at += u.shape[1]
+        flat, at, radius = points.reshape(B, -1), centres * d, t[:, None]
+        for u, size in zip(directions, m, strict=True):
+            np.multiply(u.reshape(B, size * d), radius, out=flat[:, at : at + size * d])
+            at += size * d
+        moved = points[:, centres:]
+        moved += x[:, None, :]
         return points
 
 
@@ -75,6 +96,11 @@ SampleXi = Callable[[np.random.Generator, int], Any]
 
 AT_ONCE = 1024
 """Normals drawn ahead a call and problem: below it the call costs more than the drawing."""
+
+SHARED = 1 << 16
+"""From this many normals on, drawing them is shared by several threads."""
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 HOLDABLE = 1 << 17
 """A problem's normals up to this number are held until the iteration is complete; beyond, the generator's state is."""
@@ -132,6 +158,28 @@ class Sources:
                 }
 
 
+def fill(drawn: NDArray[Any], generators: list[np.random.Generator]) -> None:
+    """Fill each row with standard normals of its own generator; where there are many rows, on all cores."""
+
+    def fill_part(start: int, stop: int) -> None:
+        for row, source in zip(drawn[start:stop], generators[start:stop], strict=True):
+            source.standard_normal(out=row, dtype=drawn.dtype)
+
+    B = len(generators)
+    if B == 1 or drawn.size < SHARED:
+        fill_part(0, B)
+    else:
+        pool = threads()
+        ends = np.linspace(0, B, CORES + 1).astype(int).tolist()
+        list(pool.map(fill_part, ends[:-1], ends[1:]))
+
+
+@cache
+def threads() -> ThreadPoolExecutor:
+    """Threads for drawing: NumPy's generators let go of the interpreter while they draw."""
+    return ThreadPoolExecutor(CORES, thread_name_prefix="slgh-noise")
+
+
 class Stream:
     """Standard normals for B problems, read in order; how much is drawn ahead does not change them."""
 
@@ -165,8 +213,7 @@ class Stream:
         start = self._marked if isinstance(self._marked, int) else self.at
         left = self.ahead[:, start:]
         drawn = np.empty((self.ahead.shape[0], n * max(1, AT_ONCE // n)), self.ahead.dtype)
-        for row, source in zip(drawn, self.sources.generators, strict=True):
-            source.standard_normal(out=row, dtype=drawn.dtype)
+        fill(drawn, self.sources.generators)
         self.ahead = np.concatenate([left, drawn], axis=1) if left.shape[1] else drawn
         self.at -= start
         if isinstance(self._marked, int):
