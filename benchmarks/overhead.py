@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from importlib.metadata import version
-from itertools import product
+from itertools import cycle, islice, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -97,8 +97,9 @@ def run_bare(fun: Callable[..., Any], d: int, n: int) -> None:
     """What n iterations cannot do without: noise (M, d) and fun at (M + 1, d) points."""
     rng = np.random.default_rng(0)
     noise = np.empty((M, d))
-    points = start(d) + rng.standard_normal((POINTS, d))
-    for _ in range(n):
+    # Few points met again and again would be cheaper than a run's: the processor learns the branches in cos.
+    sets = [start(d) + rng.standard_normal((POINTS, d)) for _ in range(max(1, 8_000 // d))]
+    for points in islice(cycle(sets), n):
         rng.standard_normal(out=noise)
         fun(points)
 

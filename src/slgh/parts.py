@@ -93,7 +93,10 @@ class Noise(Protocol):
     """Where randomness comes from: the parts never draw. Each call goes on where the last one stopped."""
 
     def normal(self, m: int, stream: int = 0) -> Array:
-        """The next m standard normal directions of each problem, (B, m, d); streams are independent."""
+        """The next m standard normal directions of each problem, (B, m, d), valid until the stream's next call.
+
+        Streams are independent of each other.
+        """
 
     def xi(self, m: int) -> Array:
         """The next m samples of the objective's own randomness, (B, m, ...)."""

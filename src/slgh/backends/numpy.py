@@ -212,7 +212,9 @@ class Stream:
     def _draw(self, n: int) -> None:
         start = self._marked if isinstance(self._marked, int) else self.at
         left = self.ahead[:, start:]
-        drawn = np.empty((self.ahead.shape[0], n * max(1, AT_ONCE // n)), self.ahead.dtype)
+        shape = self.ahead.shape[0], n if self.large else n * max(1, AT_ONCE // n)
+        reused = self.ahead.shape == shape and not left.shape[1]
+        drawn = self.ahead if reused else np.empty(shape, self.ahead.dtype)
         fill(drawn, self.sources.generators)
         self.ahead = np.concatenate([left, drawn], axis=1) if left.shape[1] else drawn
         self.at -= start

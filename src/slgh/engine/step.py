@@ -81,28 +81,21 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         values = yield Query("F", new_x[:, None, :], t=t[:, None])
         seen = seen._replace(F_next=values[:, 0])
     new_t, schedule_state = method.schedule.next(t, seen, state.schedule, state.floor, xp)
-    ok, bad = seen.ok, xp.zeros_like(t)
-    rejected = state.rejected if seen.rejected is None else state.rejected + seen.rejected
+    ok = seen.ok
     if not (ops.all_finite(new_x) and ops.all_finite(new_t)):
         moved = xp.isfinite(xp.sum(new_x, axis=1) + new_t)
         ok = moved if ok is None else ok & moved
+    bad = xp.zeros_like(t)
+    memories = oracle_state, schedule_state, update_state
     if ok is not None:
-        memories = oracle_state, schedule_state, update_state
-        before = state.oracle, state.schedule, state.update
-        new_x, new_t, bad, *leaves = ops.choose(
-            ok,
-            lambda: (new_x, new_t, bad, *chain(*memories)),
-            (x, t, state.bad + 1.0, *chain(*before)),
-        )
-        rest = iter(leaves)
-        oracle_state, schedule_state, update_state = (tuple(islice(rest, len(m))) for m in memories)
+        new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
     xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
     return State(
         x=new_x,
         t=new_t,
-        oracle=oracle_state,
-        schedule=schedule_state,
-        update=update_state,
+        oracle=memories[0],
+        schedule=memories[1],
+        update=memories[2],
         floor=state.floor,
         x_best=best[0],
         f_best=best[1],
@@ -111,7 +104,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         xhat_at=state.xhat_at,
         tail=tuple(s + new_x * float(k >= (plan.tail_from or 0)) for s in state.tail),
         bad=bad,
-        rejected=rejected,
+        rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
     ), Info(x, t, seen.f, ok)
 
@@ -122,6 +115,19 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
         return query, None
     points, sign = box.reflect(query.points, xp)
     return query._replace(points=points), sign if query.what == "grad" else None
+
+
+def _hold(
+    ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: State, ops: Ops
+) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
+    """The new x, t, count of bad iterations and memories of the parts, or where nothing was learnt the old ones."""
+    old = state.oracle, state.schedule, state.update
+    x, t, bad, *leaves = ops.choose(
+        ok, lambda: (*new, *chain(*memories)), (state.x, state.t, state.bad + 1.0, *chain(*old))
+    )
+    rest = iter(leaves)
+    oracle, schedule, update = (tuple(islice(rest, len(m))) for m in memories)
+    return x, t, bad, (oracle, schedule, update)
 
 
 def _clean(values: Array, finite: Array | None, worst: Array, query: Query, plan: Plan) -> tuple[Answer, Array]:
