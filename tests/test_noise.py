@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from slgh.backends import numpy as backend
 from slgh.backends.numpy import NumpyNoise, entropies, generator, pick_index
 
 D = 3
@@ -59,13 +58,6 @@ def test_a_problem_has_the_same_noise_in_any_batch() -> None:
     shrinking.keep(np.array([1, 4]))
     rest = shrinking.normal(30)
     np.testing.assert_array_equal(np.concatenate([first[[1, 4]], rest], axis=1), np.concatenate(alone)[[1, 4]])
-
-
-def test_several_threads_draw_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = make(300).normal(100).copy()
-    monkeypatch.setattr(backend, "SHARED", 1)
-    monkeypatch.setattr(backend, "CORES", 3)
-    np.testing.assert_array_equal(make(300).normal(100), one)
 
 
 def test_streams_problems_and_seeds_are_independent() -> None:

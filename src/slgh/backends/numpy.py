@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -97,11 +94,6 @@ SampleXi = Callable[[np.random.Generator, int], Any]
 AT_ONCE = 1024
 """Normals drawn ahead a call and problem: below it the call costs more than the drawing."""
 
-SHARED = 1 << 16
-"""From this many normals on, drawing them is shared by several threads."""
-
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
 HOLDABLE = 1 << 17
 """A problem's normals up to this number are held until the iteration is complete; beyond, the generator's state is."""
 
@@ -158,28 +150,6 @@ class Sources:
                 }
 
 
-def fill(drawn: NDArray[Any], generators: list[np.random.Generator]) -> None:
-    """Fill each row with standard normals of its own generator; where there are many rows, on all cores."""
-
-    def fill_part(start: int, stop: int) -> None:
-        for row, source in zip(drawn[start:stop], generators[start:stop], strict=True):
-            source.standard_normal(out=row, dtype=drawn.dtype)
-
-    B = len(generators)
-    if B == 1 or drawn.size < SHARED:
-        fill_part(0, B)
-    else:
-        pool = threads()
-        ends = np.linspace(0, B, CORES + 1).astype(int).tolist()
-        list(pool.map(fill_part, ends[:-1], ends[1:]))
-
-
-@cache
-def threads() -> ThreadPoolExecutor:
-    """Threads for drawing: NumPy's generators let go of the interpreter while they draw."""
-    return ThreadPoolExecutor(CORES, thread_name_prefix="slgh-noise")
-
-
 class Stream:
     """Standard normals for B problems, read in order; how much is drawn ahead does not change them."""
 
@@ -215,7 +185,8 @@ class Stream:
         shape = self.ahead.shape[0], n if self.large else n * max(1, AT_ONCE // n)
         reused = self.ahead.shape == shape and not left.shape[1]
         drawn = self.ahead if reused else np.empty(shape, self.ahead.dtype)
-        fill(drawn, self.sources.generators)
+        for row, source in zip(drawn, self.sources.generators, strict=True):
+            source.standard_normal(out=row, dtype=drawn.dtype)
         self.ahead = np.concatenate([left, drawn], axis=1) if left.shape[1] else drawn
         self.at -= start
         if isinstance(self._marked, int):
