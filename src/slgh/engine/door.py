@@ -172,9 +172,10 @@ def make_run(
         used = saver.found[0]["seed"]
     identity["seed"] = used
     keys = entropies(used, B)
+    state = first_state(x, plan, T, keys)
     run = Run(
-        plan=plan,
-        state=first_state(x, plan, T, keys),
+        plan=dataclasses.replace(plan, picks=frozenset(state.xhat_at.tolist())),
+        state=state,
         noise=NumpyNoise(keys, d, x.dtype, sample_xi, samples=bound.oracle.samples),
         limits=limits,
         reserve=reserve,

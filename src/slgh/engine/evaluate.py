@@ -93,6 +93,8 @@ class Objective:
 
     def _extras(self, query: Query) -> list[Any]:
         """data as (B, 1, ...) and xi as (B, n, ...), without B where there is no batch axis."""
+        if query.xi is None and not self._data:
+            return []
         extras = [a[:, None] for a in self._data]
         if query.xi is not None:
             extras.append(query.xi)

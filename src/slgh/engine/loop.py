@@ -135,7 +135,7 @@ class Run:
             raise Stop(Status.CALLBACK)
         given_up = NONE if info.ok is None else self.state.bad >= PATIENCE
         reached = self._reached(info)
-        if np.count_nonzero(given_up) or np.count_nonzero(reached):
+        if (given_up is not NONE and given_up.any()) or (reached is not NONE and reached.any()):
             self._end(
                 np.broadcast_to(given_up | reached, self.active.shape),
                 np.where(reached, Status.TARGET, Status.NONFINITE),

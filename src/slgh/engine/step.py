@@ -36,6 +36,8 @@ class Plan:
     penalize: bool = False
     tail_from: int | None = None
     """The iteration from which iterates are summed for their mean."""
+    picks: frozenset[int] | None = None
+    """The iterations whose iterate is some problem's xhat; None: look at each."""
 
     @property
     def exact(self) -> bool:
@@ -89,7 +91,9 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
     memories = oracle_state, schedule_state, update_state
     if ok is not None:
         new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
-    xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
+    xhat, xhat_norm = state.xhat, state.xhat_norm
+    if plan.exact or plan.picks is None or k in plan.picks:
+        xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
     return State(
         x=new_x,
         t=new_t,
@@ -102,7 +106,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         xhat=xhat,
         xhat_norm=xhat_norm,
         xhat_at=state.xhat_at,
-        tail=tuple(s + new_x * float(k >= (plan.tail_from or 0)) for s in state.tail),
+        tail=() if plan.tail_from is None else (state.tail[0] + new_x * float(k >= plan.tail_from),),
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,

@@ -93,9 +93,11 @@ class Antithetic:
         trace = None if trace is None else mean(trace, good, xp) / (t * t)
         if centre is not None:
             f = centre.values[:, 0] if f is None else mean(f, good, xp)
+        ok_all, rejected = verdict(good, self.samples, xp)
         return Observed(
             g=slope_mean(gradient, good, 2 * t, xp),
-            **verdict(good, self.samples, xp),
+            ok=ok_all,
+            rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=f,
             F=None if F is None else mean(F, good, xp),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any
 
 from slgh.parts import Answer, Array, Context, Query
 
@@ -62,12 +62,17 @@ def count(ok: Array | None, m: int, xp: Any) -> Any:
 
 def weigh(weights: Array, u: Array, xp: Any) -> Array:
     """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
+    if u.shape[1] == 1:
+        return weights * u[:, 0, :]
     return xp.matmul(weights[:, None, :], u)[:, 0, :]
 
 
 def add(total: Any, term: Any) -> Any:
-    """Accumulate over chunks."""
-    return term if total is None else total + term
+    """Accumulate over chunks, in place where arrays can be: `total` must be a result of ours."""
+    if total is None:
+        return term
+    total += term
+    return total
 
 
 def mean(total: Array, good: Any, xp: Any) -> Array:
@@ -84,21 +89,14 @@ def slope_mean(total: Array, good: Any, t: Array, xp: Any) -> Array:
     return total / (n * t)[:, None]
 
 
-class Verdict(TypedDict):
-    """The entries of Observed on how many samples were good."""
-
-    ok: Array | None
-    rejected: Array | None
-
-
-def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> Verdict:
-    """Whether anything was learnt from `good` of the samples and the `value` at x, and how many were dropped."""
+def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> tuple[Array | None, Array | None]:
+    """`ok` and `rejected` of Observed: `good` of the samples were, and the `value` at x was or was not finite."""
     at_x = None if value is None or value.ok is None else value.ok[:, 0]
     if at_x is None and isinstance(good, int):
-        return {"ok": None, "rejected": None}
+        return None, None
     number = xp.full_like(at_x, float(good)) if isinstance(good, int) else good
     lost = samples - number
-    return {"ok": kept(number, at_x) > 0, "rejected": lost if at_x is None else lost + (1.0 - at_x)}
+    return kept(number, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
 
 
 def zeroth_order_cosine(samples: int, d: int) -> float:

@@ -52,9 +52,11 @@ class ClosedForm:
         F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
         trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
         slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
+        ok, rejected = verdict(count(gradient.ok, samples, xp), samples, xp, value)
         return Observed(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
-            **verdict(count(gradient.ok, samples, xp), samples, xp, value),
+            ok=ok,
+            rejected=rejected,
             cosine=1.0,
             f=value.values[:, 0],
             F=F,

@@ -104,9 +104,11 @@ class Forward:
         assert centre is not None
         assert good is not None
         trace = None if trace is None else mean(trace, traced, xp) / (t * t)
+        ok_all, rejected = verdict(good, self.samples, xp)
         return Observed(
             g=slope_mean(gradient, good, t, xp),
-            **verdict(good, self.samples, xp),
+            ok=ok_all,
+            rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=centre.values[:, 0] if f is None else mean(f, good, xp),
             F=None if F is None else mean(F, good, xp),

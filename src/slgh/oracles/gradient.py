@@ -49,9 +49,11 @@ class Gradient:
             good = add(good, count(answer.ok, m, xp))
         assert value is not None
         assert good is not None
+        ok, rejected = verdict(good, samples, xp, value)
         return Observed(
             g=mean(gradient, good, xp),
-            **verdict(good, samples, xp, value),
+            ok=ok,
+            rejected=rejected,
             cosine=1.0,
             f=value.values[:, 0],
         ), ()
@@ -102,9 +104,11 @@ class SampledGradient:
         assert value is not None
         assert good is not None
         slope = None if slope is None else mean(slope, good, xp)
+        ok, rejected = verdict(good, self.samples, xp, value)
         return Observed(
             g=mean(gradient, good, xp),
-            **verdict(good, self.samples, xp, value),
+            ok=ok,
+            rejected=rejected,
             cosine=1.0,
             f=value.values[:, 0],
             trace=None if slope is None else slope / t,

@@ -75,9 +75,11 @@ class Sphere:
             F = add(F, xp.sum(kept(difference + centre.values, ok), axis=1))
         assert centre is not None
         assert good is not None
+        ok_all, rejected = verdict(good, self.samples, xp)
         return Observed(
             g=slope_mean(gradient, good, t / d, xp),
-            **verdict(good, self.samples, xp),
+            ok=ok_all,
+            rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=centre.values[:, 0] if f is None else mean(f, good, xp),
             F=mean(F, good, xp),

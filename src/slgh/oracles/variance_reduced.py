@@ -85,7 +85,7 @@ class VarianceReduced:
                 good = add(good, count(ok, m, xp))
                 start += m
             full = slope_mean(gradient, good, t, xp)
-            lost = verdict(good, self._terms, xp)["rejected"]
+            _, lost = verdict(good, self._terms, xp)
         gradient = good = f = None
         for m in ctx.chunks(self.samples, d):
             u, xi = noise.normal(m), noise.xi(m)
@@ -98,12 +98,13 @@ class VarianceReduced:
             good = add(good, count(ok, m, xp))
             f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
         assert good is not None
-        outcome = verdict(good, self.samples, xp)
+        ok_all, rejected = verdict(good, self.samples, xp)
         if lost is not None:
-            outcome["rejected"] = add(outcome["rejected"], lost)
+            rejected = add(rejected, lost)
         return Observed(
             g=slope_mean(gradient, good, t, xp) + full,
-            **outcome,
+            ok=ok_all,
+            rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=mean(f, good, xp),
         ), (snapshot, full)
