@@ -9,6 +9,8 @@ import json
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -298,10 +300,47 @@ def memory_rows(*, quick: bool) -> Iterator[Row]:
     yield Row(section, measure, after - before, None, "GiB", None, "< 1 GiB", after - before < 1, note)
 
 
+# 5. Import
+
+
+def import_time(module: str) -> float:
+    """Seconds that a fresh interpreter takes to import a module, its own start included."""
+    return seconds(lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True))
+
+
+def import_rows(*, quick: bool) -> Iterator[Row]:
+    """What `import slgh` costs beside `import scipy.optimize`, the interpreter's own start taken off."""
+    repeats = 3 if quick else 11
+    times = [[import_time(module) for module in ("sys", "slgh", "scipy.optimize")] for _ in range(repeats)]
+    ratio = statistics.median((ours - bare) / (peer - bare) for bare, ours, peer in times)
+    bare, ours, peer = (statistics.median(column) for column in zip(*times, strict=True))
+    note = f"median of {repeats}"
+    yield Row("5. import", "scipy.optimize", ours - bare, peer - bare, "s", ratio, "< 2", ratio < 2, note)
+
+
+def caption(took: float) -> str:
+    """What ran, where, and how long it took."""
+    ran = ", ".join(f"{name} {number}" for name, number in VERSIONS.items())
+    return f"{ran}; {os.cpu_count()} cores; {took:.0f} s"
+
+
+def markdown(rows: list[Row], took: float) -> str:
+    """The rows as a page."""
+    command = "python benchmarks/overhead.py --markdown benchmarks/overhead.md"
+    lines = [
+        f"# Overhead\n\nWritten by `{command}`.\nAbsolute times depend on the machine: the ratios count. {caption(took)}.\n"
+    ]
+    lines += ["| measure | ours | peer | ratio | target | | note |", "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        peer, ratio = ("" if value is None else f"{value:.3g}" for value in (row.peer, row.ratio))
+        figures = f"{row.ours:.3g} {row.unit} | {peer} | {ratio} | {row.target} | {'met' if row.met else '**missed**'}"
+        lines.append(f"| {row.section}: {row.measure} | {figures} | {row.note} |")
+    return "\n".join(lines) + "\n"
+
+
 def table(rows: list[Row], took: float) -> Table:
     """The rows as printed."""
-    ran = ", ".join(f"{name} {number}" for name, number in VERSIONS.items())
-    shown = Table(title="slgh beside its peers", caption=f"{ran}; {os.cpu_count()} cores; {took:.0f} s")
+    shown = Table(title="slgh beside its peers", caption=caption(took))
     for name in ("measure", "ours", "peer", "ratio", "target", "", "note"):
         shown.add_column(name, justify="right" if name in ("ours", "peer", "ratio", "target") else "left")
     section = ""
@@ -320,15 +359,19 @@ def table(rows: list[Row], took: float) -> Table:
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats and single runs; no memory.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
+    page: Annotated[Path | None, typer.Option("--markdown", help="Write the table here too.")] = None,
 ) -> None:
     """Measure, print the table, and say which targets were met."""
     console, rows, begin = Console(), [], time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in (iteration_rows, evaluation_rows, batch_rows, memory_rows):
+        for part in (iteration_rows, evaluation_rows, batch_rows, memory_rows, import_rows):
             with console.status(part.__doc__ or ""):
                 rows += list(part(quick=quick))
-    console.print(table(rows, time.perf_counter() - begin))
+    took = time.perf_counter() - begin
+    console.print(table(rows, took))
+    if page is not None:
+        page.write_text(markdown(rows, took))
     if json_file is not None:
         figures = {"versions": VERSIONS, "rows": [row._asdict() for row in rows]}
         json_file.write_text(json.dumps(figures, indent=1))
