@@ -327,9 +327,8 @@ def caption(took: float) -> str:
 def markdown(rows: list[Row], took: float) -> str:
     """The rows as a page."""
     command = "python benchmarks/overhead.py --markdown benchmarks/overhead.md"
-    lines = [
-        f"# Overhead\n\nWritten by `{command}`.\nAbsolute times depend on the machine: the ratios count. {caption(took)}.\n"
-    ]
+    lines = [f"# Overhead\n\nWritten by `{command}`. The ratios count: absolute\ntimes depend on the machine."]
+    lines += [f"{caption(took)}.\n"]
     lines += ["| measure | ours | peer | ratio | target | | note |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         peer, ratio = ("" if value is None else f"{value:.3g}" for value in (row.peer, row.ratio))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import array_api_strict
 import numpy as np
 import pytest
 
@@ -39,9 +40,8 @@ def test_wrong_x0(x0: Any, options: dict[str, Any], match: str) -> None:
 
 
 def test_other_libraries_arrays_are_named() -> None:
-    tensor = type("Tensor", (), {"__module__": "torch"})()
-    with pytest.raises(TypeError, match="`x0` must be a NumPy array or a list of numbers, got Tensor"):
-        slgh.minimize(fun, tensor, **GOOD)
+    with pytest.raises(TypeError, match="`x0` must be a NumPy array or a list of numbers, got Array; convert it first"):
+        slgh.minimize(fun, array_api_strict.asarray([1.0]), **GOOD)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,21 @@ def test_other_libraries_arrays_are_named() -> None:
         ({"sample_xi": "x"}, "`sample_xi` must be an integer"),
         ({"method": "zoslgh"}, "`method` must be one of 'auto', 'gd', .* got method='zoslgh'"),
         ({"oracle": "sideways"}, "`oracle` must be one of 'forward', 'antithetic'"),
-        ({"update": 5}, "`update` must be one of 'descent'.* or a part of that kind; got 5"),
+        ({"update": 5}, "`update` must be one of 'descent'.* or a part of your own; 5 has no apply, init, name"),
         (
             {"learning_rate": 0.1},
             "`learning_rate` is not a parameter of 'zoslgh_r', which takes samples, .* t1, gamma, step",
         ),
         ({"eta": 0.1}, "`eta` is not a parameter of 'zoslgh_r'"),
-        ({"jac": fun}, "`jac` is SciPy's name; here it is grad"),
-        ({"maxiter": 5}, "`maxiter` is SciPy's name; here it is max_iter"),
-        ({"options": {}}, "`options` is SciPy's name; here it is keyword arguments of their own"),
-        ({"rng": 1}, "`rng` is SciPy's name; here it is seed"),
+        ({"jac": fun}, "`jac` is called grad here"),
+        ({"maxiter": 5}, "`maxiter` is called max_iter here"),
+        ({"options": {}}, "`options` is not taken: options are keyword arguments"),
+        ({"rng": 1}, "`rng` is called seed here"),
+        ({"tol": 1e-3}, "there are no tolerances"),
+        ({"constraints": ()}, "only bounds are supported"),
+        ({"max_eval": 100}, "Did you mean max_evals"),
+        ({"method": "SLGH_r"}, "Did you mean slgh_r"),
+        ({"t_1": 1.0}, "Did you mean t1"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], match: str) -> None:
@@ -107,6 +112,9 @@ def test_wrong_options(options: dict[str, Any], match: str) -> None:
         ),
         ({"oracle": "closed_form"}, "needs a closed form as `fun`"),
         ({"method": "zogradopt", "t1": 1, "step": 1, "rule": "F"}, "needs F_next, which the oracle 'forward'"),
+        ({"method": "zosgd", "t1": 0, "step": 1}, "`t1` must be above 0 for 'zosgd', whose oracle divides by t"),
+        ({"method": "zoslgh_d", "t1": 1, "step": 1, "eta": 1, "floor": 0}, "`floor` must be above 0 for 'zoslgh_d'"),
+        ({"update": "adam"}, "`auto` needs `step`, without a default .* Pass step=...[.]$"),
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:
@@ -211,3 +219,57 @@ def test_args_are_passed_as_in_scipy() -> None:
     slgh.minimize(lambda x, a, b: seen.append((a, b)) or 0.0, [1.0], args=(1, 2), **GOOD)
     slgh.minimize(lambda x, a: seen.append((a,)) or 0.0, [1.0], args=7, **GOOD)
     assert set(seen) == {(1, 2), (7,)}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_numpy_scalars_are_numbers(dtype: type) -> None:
+    plain = {"t1": 1.0, "step": 0.1, "gamma": 0.9, "samples": 3, "max_iter": 7, "max_evals": 40, "seed": 3}
+    scalars = {n: np.float64(v) if isinstance(v, float) else np.int64(v) for n, v in plain.items()}
+    x0 = np.array([1.0, 2.0], dtype)
+    expected = slgh.minimize(fun, x0, method="zoslgh_r", **plain)
+    found = slgh.minimize(fun, x0, method="zoslgh_r", **scalars, workers=np.int64(1))
+    assert found.x.dtype == dtype
+    np.testing.assert_array_equal(found.x, expected.x)
+    np.testing.assert_array_equal(slgh.minimize(fun, x0, method="zoslgh_r", **plain | {"seed": np.array(3)}).x, found.x)
+
+
+def test_a_function_may_reuse_the_array_it_returns() -> None:
+    buffer = np.empty(4)
+
+    def frugal(x):
+        if len(x) != 4:
+            return fun(x)
+        buffer[:] = fun(x)
+        return buffer
+
+    options = {
+        "t1": 1.0,
+        "step": 0.05,
+        "samples": 3,
+        "max_iter": 40,
+        "seed": 0,
+        "vectorized": True,
+        "n0": 3,
+        "eps0": 0.1,
+    }
+    ours = slgh.minimize(frugal, [1.0, 2.0], method="zogradopt", **options)
+    expected = slgh.minimize(fun, [1.0, 2.0], method="zogradopt", **options)
+    np.testing.assert_array_equal(ours.x, expected.x)
+    np.testing.assert_array_equal(ours.history["fun"], expected.history["fun"])
+
+
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_a_stop_iteration_in_the_function_is_an_exception_like_any_other(vectorized: bool) -> None:
+    def broken(x):
+        raise StopIteration("the user's own")
+
+    with pytest.raises((StopIteration, RuntimeError)) as caught:
+        slgh.minimize(broken, [1.0, 2.0], vectorized=vectorized, **GOOD)
+    assert "the user's own" in repr(caught.value) + repr(caught.value.__cause__)
+
+
+def test_a_start_of_any_size_has_a_radius() -> None:
+    result = slgh.minimize(
+        lambda x: float(np.sum(np.abs(x) / 1e20)), np.array([1e20, 1], np.float32), max_evals=50, seed=0
+    )
+    assert np.isfinite(result.fun)

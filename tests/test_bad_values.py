@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import traceback
 import warnings
@@ -155,13 +158,43 @@ def test_ctrl_c_in_our_own_code_is_held_until_the_state_is_whole(tmp_path: Any) 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_second_ctrl_c_is_not_held_back() -> None:
+def test_ctrl_c_in_the_final_evaluation_too_loses_nothing() -> None:
+    calls = []
+
     def interrupted(x):
-        os.kill(os.getpid(), signal.SIGINT)
+        calls.append(len(x))
+        if len(calls) > 10:
+            os.kill(os.getpid(), signal.SIGINT)
         return fun(x)
 
-    with pytest.raises(KeyboardInterrupt):
-        CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted)
+    result = CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted)
+    assert calls[-1] == 1, "the final evaluation was tried"
+    assert (result.status, result.success, result.nit) == (slgh.Status.INTERRUPTED, False, 10)
+    assert np.isnan(result.fun)
+    assert np.isfinite(result.fun_best)
+
+
+def test_ctrl_c_of_a_terminal_reaches_workers_too_and_the_result_is_kept() -> None:
+    code = (
+        "import os, signal, sys, time, threading, numpy as np, slgh\n"
+        "def f(x):\n    time.sleep(0.005); return float((x**2).sum())\n"
+        "if __name__ == '__main__':\n"
+        "    threading.Timer(1.0, os.killpg, (0, signal.SIGINT)).start()\n"
+        "    r = slgh.minimize(f, np.ones(3), method='zosgd', t1=.1, step=.01, samples=3, workers=2, max_iter=10**6)\n"
+        "    print(r.status.name, np.isfinite(r.fun))\n"
+    )
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
+        script.write(code)
+        script.flush()
+        done = subprocess.run(
+            [sys.executable, script.name],
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.stdout.split() == ["INTERRUPTED", "True"], done.stderr
 
 
 def test_minimize_runs_outside_the_main_thread() -> None:

@@ -88,6 +88,53 @@ def test_a_finished_run_is_not_run_again_and_can_be_extended(tmp_path: Path) -> 
         np.testing.assert_array_equal(longer[name], straight[name])
 
 
+def test_a_planned_run_cannot_be_extended_and_says_so(tmp_path: Path) -> None:
+    case, file = CASES["auto"], tmp_path / "run.npz"
+    case.run(starts(1)[0], max_iter=20, checkpoint=file)
+    with pytest.raises(ValueError, match="its number of iterations, which the method plans by is 20, here it is 30"):
+        case.run(starts(1)[0], max_iter=30, checkpoint=file)
+
+
+@pytest.mark.parametrize("at", [3, 17, 25])
+def test_a_thinned_history_of_ended_problems_is_continued(at: int, tmp_path: Path) -> None:
+    case = CASES["zoslgh_r"]
+    target = float(np.median(case.run(starts(6), batched=True).fun_best)) + 1e-9
+    options = {"batched": True, "target": target, "history": 8}
+    whole = case.run(starts(6), **options)
+    with pytest.raises(Stopper):
+        case.run(starts(6), fun=fails_after(at), checkpoint=tmp_path / "run", **options)
+    assert_same(case.run(starts(6), checkpoint=tmp_path / "run", **options), whole)
+
+
+def test_xhat_of_an_extended_run_is_the_one_that_was_drawn(tmp_path: Path) -> None:
+    case = CASES["zoslgh_r"]
+    first = case.run(starts(1)[0], max_iter=100)
+    with pytest.raises(Stopper):
+        case.run(starts(1)[0], max_iter=100, fun=fails_after(3), checkpoint=tmp_path / "run")
+    longer = case.run(starts(1)[0], max_iter=120, checkpoint=tmp_path / "run")
+    np.testing.assert_array_equal(longer.xhat, first.xhat)
+
+
+def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None:
+    class Own:
+        name = "own"
+
+        def __init__(self, step: float) -> None:
+            self.step = step
+
+        def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
+            return ()
+
+        def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+            return x - self.step * seen.g, state
+
+    options = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
+    first = slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options)
+    assert_same(slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options), first)
+    with pytest.raises(ValueError, match="its method is"):
+        slgh.minimize(fun, starts(1)[0], update=Own(0.2), **options)
+
+
 def test_an_unseeded_run_goes_on_with_its_own_seed(tmp_path: Path) -> None:
     case, file = CASES["zoslgh_r"], tmp_path / "run.npz"
     with pytest.raises(Stopper):
@@ -200,7 +247,10 @@ def test_a_checkpoint_of_another_version_is_an_error(tmp_path: Path) -> None:
         ({"seed": 6}, "seed"),
         ({"bounds": [(-9, 9)] * 4}, "bounds"),
         ({"on_nonfinite": "penalize"}, "on_nonfinite"),
-        ({"sample_xi": 7}, "stochastic"),
+        ({"sample_xi": 7}, "number of terms"),
+        ({"data": np.ones(2)}, "data"),
+        ({"history": "x"}, "history"),
+        ({"update": "adam"}, "method"),
     ],
 )
 def test_a_checkpoint_of_another_run_is_an_error(change: dict, what: str, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_true_or_stop_iteration_stops_and_nothing_else() -> None:
         if result.nit == 4:
             raise StopIteration
 
-    for callback in (lambda r: r.nit == 4, stops):
+    for callback in (lambda r: r.nit == 4, lambda r: np.bool_(r.nit == 4), stops):
         result = CASE.run(starts(1)[0], callback=callback)
         assert (result.nit, result.status, result.success) == (4, slgh.Status.CALLBACK, False)
         assert result.fun == fun(result.x)
@@ -83,15 +85,24 @@ def test_true_or_stop_iteration_stops_and_nothing_else() -> None:
 
 def test_the_callback_of_a_batch_sees_all_problems() -> None:
     free = CASE.run(starts(4), batched=True)
+    target = float(np.median(free.fun_best)) + 1e-9
     seen: list[slgh.Result] = []
-    CASE.run(
-        starts(4),
-        batched=True,
-        target=float(np.median(free.fun_best)),
-        history=0,
-        callback=lambda r: seen.append(r) and None,
-    )
-    assert all(s.x.shape == (4, 4) and s.fun.shape == (4,) for s in seen)
+    result = CASE.run(starts(4), batched=True, target=target, history="x", callback=seen.append)
+    assert len(set(result.nit)) > 1, "the problems end at different times"
+    np.testing.assert_array_equal([s.x for s in seen], result.history["x"])
+    np.testing.assert_array_equal([s.fun for s in seen], result.history["fun"])
+
+
+def test_a_problem_that_reaches_its_target_as_the_callback_stops_has_reached_it() -> None:
+    alone = CASE.run(starts(1)[0], target=0.5, max_iter=2000)
+    stopped = CASE.run(starts(1)[0], target=0.5, max_iter=2000, callback=lambda r: r.nit == alone.nit)
+    assert (stopped.status, stopped.fun) == (slgh.Status.TARGET, alone.fun)
+
+
+def test_builtins_are_callbacks() -> None:
+    seen: deque[slgh.Result] = deque()
+    CASE.run(starts(1)[0], callback=seen.append, max_iter=3)
+    assert len(seen) == 3
 
 
 def test_an_exception_in_the_callback_arrives() -> None:
@@ -113,6 +124,7 @@ def test_the_progress_bar_is_drawn_on_standard_error(capsys: pytest.CaptureFixtu
     assert "20/20" in err
     assert "best" in err
     np.testing.assert_array_equal(shown.x, quiet.x)
+    CASE.run(starts(2), batched=True, progress=True, target=1e9)
 
 
 def test_xhat_is_an_iterate_drawn_beforehand() -> None:
@@ -128,6 +140,20 @@ def test_xhat_of_an_exact_gradient_has_the_least_norm() -> None:
     result = CASES["gd"].run(starts(1)[0], history="x", step=0.3)
     norms = np.linalg.norm(grad(result.history["x"]), axis=-1)
     np.testing.assert_array_equal(result.xhat, result.history["x"][norms.argmin()])
+
+
+def test_history_of_auto_has_values() -> None:
+    history = CASES["auto"].run(starts(1)[0]).history
+    assert np.isfinite(history["fun"]).all()
+    assert history["fun_best"][0] <= fun(starts(1)[0])
+
+
+def test_a_stochastic_target_returns_the_iterate_that_reached_it() -> None:
+    for name in ("zoslgh_r stochastic", "auto stochastic"):
+        result = CASES[name].run(starts(1)[0], target=0.5, history="x", max_iter=500)
+        assert result.status == slgh.Status.TARGET
+        np.testing.assert_array_equal(result.x, result.history["x"][-1])
+        assert result.history["fun"][-1] <= 0.5
 
 
 def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> None:

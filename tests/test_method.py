@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +93,33 @@ def test_a_part_of_ones_own_is_a_part_like_any_other() -> None:
     assert result.method.update == SignDescent(step=0.01)
 
 
+def test_a_recipes_defaults_do_not_reach_swapped_parts() -> None:
+    assert compose("gradopt_hazan", PAPER | {"schedule": "ratio"}, Facts()).schedule == Ratio(t1=1.0, gamma=0.999)
+
+
+def test_a_method_of_names_is_told_what_it_needs() -> None:
+    with pytest.raises(TypeError, match=r"`oracle` must be a part, such as slgh.oracles.Forward\(...\)"):
+        slgh.Method(oracle="forward", schedule=Ratio(t1=1.0), update=Descent(step=0.1))
+
+
+def test_the_number_of_terms_is_that_of_the_call() -> None:
+    params = PAPER | {"samples": 2}
+    first = compose("zosvrg", params, Facts(stochastic=True, terms=5))
+    assert compose(first, {}, Facts(stochastic=True, terms=9)).oracle.terms == 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Derived(SignDescent):
+    """A part with a field that is not for the user."""
+
+    half: float = field(init=False, default=0.5)
+
+
+def test_a_part_may_have_fields_of_its_own() -> None:
+    assert compose("zosgd", {"t1": 0.1, "update": Derived, "step": 0.01}, Facts()).update == Derived(step=0.01)
+    assert compose("zosgd", {"t1": 0.1, "update": Derived(step=0.01)}, Facts()).update == Derived(step=0.01)
+
+
 def test_a_recipes_defaults_go_with_its_parts() -> None:
     assert compose("gd", {"step": 0.1}, Facts(gradient=True)).schedule == Constant(t1=0.0)
     assert compose("gradopt_hazan", PAPER, Facts()).schedule.n0 == 100
@@ -106,8 +133,29 @@ def test_parts_say_what_they_are(slot: str) -> None:
 
 def test_auto_says_what_was_chosen() -> None:
     result = slgh.minimize(fun, np.ones(3), max_evals=100, seed=0)
-    assert "Chosen: Antithetic(samples=" in result.message
+    assert "Chosen: antithetic x budget x scale_free, 3 samples, t from 1 to" in result.message
     assert result.method.name == "auto"
+
+
+@pytest.mark.parametrize("options", [{}, {"grad": True}, {"floor": 0.0}])
+def test_auto_lets_t_fall_over_the_whole_run(options: dict[str, Any]) -> None:
+    from cases import grad
+
+    options = options | ({"grad": grad} if "grad" in options else {})
+    smooth = slgh.problems.rosenbrock().smooth if not options else fun
+    result = slgh.minimize(smooth, [-3.0, 2.0], max_evals=3000, seed=0, vectorized=True, history="full", **options)
+    t = result.history["t"]
+    assert (t > 0).all()
+    np.testing.assert_allclose(np.diff(np.log(t)), np.log(t[1] / t[0]), rtol=1e-6)
+    assert result.fun < (-0.25 if options else 0.1)
+
+
+def test_auto_is_never_worse_than_its_start() -> None:
+    near = lambda x: ((x - 1.01) ** 2).sum(axis=-1)  # noqa: E731
+    for max_evals in (1, 2, 3, 50, 200):
+        result = slgh.minimize(near, np.ones(10), max_evals=max_evals, seed=0, vectorized=True)
+        assert result.fun <= near(np.ones(10))
+        assert result.nfev <= max_evals
 
 
 def test_auto_chooses_the_first_radius_from_bounds_or_start() -> None:

@@ -56,7 +56,9 @@ def test_asking_twice_gives_the_same_points() -> None:
 
 def test_while_running_there_is_a_result_so_far() -> None:
     opt = make()
+    assert opt.result.nfev == 0
     opt.tell(points := opt.ask(), fun(points))
+    assert opt.result.nfev == 4
     assert opt.result.status == slgh.Status.RUNNING
     assert opt.result.fun == fun(points).min()
     assert not opt.result.success
@@ -111,3 +113,13 @@ def test_first_order_methods_need_gradients() -> None:
     with pytest.raises(ValueError, match="needs gradients"):
         slgh.Optimizer([1.0], method="gd", step=0.1)
     assert CASES["gd"].first_order
+
+
+def test_values_may_be_told_in_one_array_again_and_again() -> None:
+    buffer, opt = np.empty(4), make(max_iter=20)
+    while not opt.stop():
+        points = opt.ask()
+        values = buffer if len(points) == 4 else np.empty(len(points))
+        values[:] = fun(points)
+        opt.tell(points, values)
+    assert_same(opt.result, drive(make(max_iter=20)))

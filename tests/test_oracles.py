@@ -179,17 +179,56 @@ def test_the_closed_form_is_asked_and_not_changed() -> None:
     )
 
 
-def test_variance_reduction_is_exact_at_the_snapshot_and_refreshes_it() -> None:
+def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
     terms = lambda q: (1 + q.xi) * f(q.points)  # noqa: E731
-    u = np.random.default_rng(0).standard_normal((1, 4 + 2, 2))
-    oracle = VarianceReduced(samples=2, period=3, terms=4)
-    noise = Replay(u, xi=np.array([[1, 3]]))
-    talk_state = oracle.init(X[None], Context(xp=np))
-    seen = observe(oracle, terms, X, T, noise, state=talk_state, k=0, stochastic=True)
-    weights = 1 + np.arange(4)
-    rise = np.array([f(X + T * d) - f(X) for d in u[0, :4]]) * weights
-    np.testing.assert_allclose(seen.g[0], (rise[:, None] * u[0, :4]).mean(axis=0) / T, rtol=1e-13)
+    u = np.random.default_rng(0).standard_normal((1, 4 + 2 + 2, 2))
+    oracle, noise = VarianceReduced(samples=2, period=3, terms=4), Replay(u, xi=np.array([[1, 3, 0, 2]]))
+    state = oracle.init(X[None], Context(xp=np))
+
+    def estimate(x: Any, directions: Any, xi: Any) -> Any:
+        rise = np.array([f(x + T * v) - f(x) for v in directions]) * (1 + np.asarray(xi))
+        return (rise[:, None] * directions).mean(axis=0) / T
+
+    def ask(x: Any, state: Any, k: int) -> tuple[Observed, Any]:
+        talk = oracle.observe(x[None], np.array([T]), state, k, noise, Context(xp=np, stochastic=True))
+        answer = None
+        while True:
+            try:
+                answer = Answer(terms(talk.send(answer)))
+            except StopIteration as end:
+                return end.value
+
+    full = estimate(X, u[0, :4], range(4))
+    seen, state = ask(X, state, 0)
+    np.testing.assert_allclose(seen.g[0], full, rtol=1e-13)
+    elsewhere = X + 0.3
+    seen, state = ask(elsewhere, state, 1)
+    expected = estimate(elsewhere, u[0, 6:], [0, 2]) - estimate(X, u[0, 6:], [0, 2]) + full
+    np.testing.assert_allclose(seen.g[0], expected, rtol=1e-12)
+    np.testing.assert_array_equal(state[0][0], X)
     assert (oracle.cost(0, Context(xp=np)), oracle.cost(1, Context(xp=np))) == (16, 8)
+
+
+def test_a_snapshot_without_a_finite_value_teaches_nothing() -> None:
+    oracle = VarianceReduced(samples=1, period=3, terms=2)
+    state = oracle.init(X[None], Context(xp=np))
+    noise = Replay(np.ones((1, 3, 2)), xi=np.array([[0]]))
+    asked: list[int] = []
+
+    def first_bad(q: Any) -> Any:
+        asked.append(1)
+        return np.full(q.points.shape[:2], np.nan) if len(asked) == 1 else f(q.points)
+
+    seen = observe(oracle, first_bad, X, T, noise, state=state, k=0, stochastic=True)
+    assert not seen.ok[0]
+
+
+def test_dropped_directions_of_the_slope_are_counted() -> None:
+    bad = X + T * V[0, 1]
+    cliff = lambda x: np.where(np.linalg.norm(x - bad, axis=-1) < 1e-12, np.nan, f(x))  # noqa: E731
+    oracle = Forward(samples=3, slope_from="v")
+    seen = observe(oracle, values_of(cliff), X, T, Replay(U, V), needs=frozenset({"trace"}))
+    assert seen.rejected[0] == 1
 
 
 # z-tests against analysis, on f(x) = b.x + |x|^2 / 2, for which F has gradient b + x

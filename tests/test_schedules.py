@@ -95,9 +95,15 @@ def test_budget_is_spent_exactly(max_evals: int, samples: int) -> None:
         seed=0,
         vectorized=True,
     )
-    assert result.nfev == max_evals - max_evals % (2 * samples)
+    assert result.nit == (max_evals - 2) // (2 * samples)
+    assert result.nfev == 2 + 2 * samples * result.nit, "the start, the iterations, and the last iterate"
     assert result.history["t"][-1] == pytest.approx(1e-3 if result.nit > 1 else 1.0, rel=1e-9)
     assert result.success
+
+
+def test_budget_never_lets_t_rise() -> None:
+    result = slgh.minimize(lambda x: (x**2).sum(), [1.0, 1.0], t_end=50.0, max_evals=100, seed=0, history="full")
+    np.testing.assert_array_equal(result.history["t"], 1.0)
 
 
 def test_constant_stays() -> None:

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars and arrays without dimensions as Python numbers, anything else as it is."""
+    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
 def _number(name: str, value: Any) -> float:
@@ -43,4 +52,15 @@ def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:
     """Raise unless `value` is one of `choices`, and list them."""
     if value not in choices:
         listed = ", ".join(repr(c) for c in choices)
-        raise ValueError(f"`{name}` must be one of {listed}; got {name}={value!r}.")
+        raise ValueError(f"`{name}` must be one of {listed}; got {name}={value!r}.{did_you_mean(value, choices)}")
+
+
+def did_you_mean(value: Any, choices: Iterable[str]) -> str:
+    """A hint at the choice that is spelt nearly so, or nothing.
+
+    >>> did_you_mean("max_eval", ["max_evals", "max_iter"])
+    ' Did you mean max_evals?'
+    """
+    lower = {choice.lower(): choice for choice in choices}
+    near = get_close_matches(str(value).lower(), lower, n=1, cutoff=0.75)
+    return f" Did you mean {lower[near[0]]}?" if near else ""

@@ -14,6 +14,14 @@ from slgh.schedules import SCHEDULES
 from slgh.updates import UPDATES
 
 SLOTS: dict[str, dict[str, Any]] = {"oracle": ORACLES, "schedule": SCHEDULES, "update": UPDATES}
+PROTOCOLS: dict[str, Any] = {"oracle": Oracle, "schedule": Schedule, "update": Update}
+
+
+FRONT_DOOR = (
+    *("method", "grad", "args", "data", "sample_xi", "bounds", "vectorized", "batched", "max_evals", "max_iter"),
+    *("max_seconds", "target", "seed", "workers", "callback", "progress", "history", "on_nonfinite", "checkpoint"),
+)
+"""The arguments of `minimize` that are no hyperparameters, for hints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +33,7 @@ class Method:
     oracle, schedule, update
         Instances of the parts, yours or those of `slgh.oracles`, `slgh.schedules`, `slgh.updates`.
     floor
-        The least t; None is the dtype's rounding limit for differences, and 0 for gradients and closed forms.
+        The least t; None is where rounding begins for the dtype and the oracle, and 0 for closed forms.
     reports
         Which point is the solution: "last", the last iterate, or "best", the best evaluated one.
     """
@@ -38,6 +46,9 @@ class Method:
     name: str = "custom"
 
     def __post_init__(self) -> None:
+        for slot, protocol in PROTOCOLS.items():
+            if not isinstance(part := getattr(self, slot), protocol):
+                raise TypeError(f"`{slot}` must be a part, such as slgh.{slot}s.{_example(slot)}; {_lack(slot, part)}")
         if self.floor is not None:
             checks.at_least("floor", self.floor, 0)
         checks.choice("reports", self.reports, ("last", "best"))
@@ -180,40 +191,29 @@ def compose(method: str | Method, params: Mapping[str, Any], facts: Facts) -> Me
             raise ValueError(f"`method` {method!r} is for stochastic functions: pass `sample_xi`.")
         name, base, defaults, reports = method, recipe, dict(recipe.defaults), recipe.reports
         floor = None
-    parts = {slot: given.pop(slot, getattr(base, slot)) for slot in SLOTS}
-    if name == "auto" and "oracle" not in params and (facts.closed_form or facts.gradient):
+    swapped = {slot: given.pop(slot) for slot in SLOTS if slot in given}
+    parts = {slot: swapped.get(slot, getattr(base, slot)) for slot in SLOTS}
+    if name == "auto" and "oracle" not in swapped and (facts.closed_form or facts.gradient):
         parts["oracle"] = "sampled_gradient"
-    parts["oracle"] = _exact_where_possible(parts["oracle"], facts)
+    if facts.closed_form and parts["oracle"] == "sampled_gradient":
+        parts["oracle"] = "closed_form"
     classes = {slot: _resolve(slot, part) for slot, part in parts.items()}
     floor = _floor(given, floor)
     values: dict[str, dict[str, Any]] = {}
     for slot, part in classes.items():
         fields = _fields(part)
-        own = {n: getattr(part, n) for n in fields} if not isinstance(part, type) else {}
-        own |= {n: v for n, v in defaults.items() if n in fields and part is not parts[slot]}
+        own = {} if isinstance(part, type) else {n: getattr(part, n) for n in fields}
+        own |= {n: v for n, v in defaults.items() if n in fields and slot not in swapped}
         own |= {n: given[n] for n in fields if n in given}
-        if "terms" in fields and own.get("terms") is None:
+        if "terms" in fields:
             own["terms"] = facts.terms
-        values[slot] = own
+        values[slot] = {n: checks.plain(v) for n, v in own.items()}
     _refuse_unknown(name, given, classes)
     _refuse_missing(name, classes, values)
     built = {slot: _build(part, values[slot]) for slot, part in classes.items()}
-    _refuse_mismatch(name, built["oracle"], facts)
-    return Method(
-        oracle=built["oracle"],
-        schedule=built["schedule"],
-        update=built["update"],
-        floor=floor,
-        reports=reports,
-        name=name,
-    )
-
-
-def _exact_where_possible(oracle: Any, facts: Facts) -> Any:
-    """A closed form needs no sampling of gradients."""
-    if facts.closed_form and oracle == "sampled_gradient":
-        return "closed_form"
-    return oracle
+    bound = Method(**built, floor=checks.plain(floor), reports=reports, name=name)
+    _refuse_mismatch(bound, facts)
+    return bound
 
 
 def _resolve(slot: str, part: Any) -> Any:
@@ -221,15 +221,26 @@ def _resolve(slot: str, part: Any) -> Any:
     if isinstance(part, str):
         checks.choice(slot, part, list(SLOTS[slot]))
         return SLOTS[slot][part]
-    protocol = {"oracle": Oracle, "schedule": Schedule, "update": Update}[slot]
-    if not isinstance(part, type) and not isinstance(part, protocol):
-        listed = ", ".join(repr(n) for n in SLOTS[slot])
-        raise TypeError(f"`{slot}` must be one of {listed}, or a part of that kind; got {part!r}.")
+    if not isinstance(part, type) and not isinstance(part, PROTOCOLS[slot]):
+        raise TypeError(
+            f"`{slot}` must be one of {', '.join(map(repr, SLOTS[slot]))}, or a part of your own; {_lack(slot, part)}"
+        )
     return part
 
 
+def _example(slot: str) -> str:
+    return f"{next(iter(SLOTS[slot].values())).__name__}(...)"
+
+
+def _lack(slot: str, part: Any) -> str:
+    """What a would-be part lacks."""
+    protocol = PROTOCOLS[slot]
+    wanted = {n for n in (*vars(protocol), *protocol.__annotations__) if not n.startswith("_") and not hasattr(part, n)}
+    return f"{part!r} has no {', '.join(sorted(wanted))}. See slgh.parts.{protocol.__name__}."
+
+
 def _fields(part: Any) -> list[str]:
-    return [f.name for f in dataclasses.fields(part)] if dataclasses.is_dataclass(part) else []
+    return [f.name for f in dataclasses.fields(part) if f.init] if dataclasses.is_dataclass(part) else []
 
 
 def _floor(given: dict[str, Any], floor: float | None) -> Any:
@@ -244,11 +255,11 @@ def _floor(given: dict[str, Any], floor: float | None) -> Any:
 
 
 def _refuse_unknown(name: str, given: Mapping[str, Any], classes: Mapping[str, Any]) -> None:
-    known = [n for part in classes.values() for n in _fields(part)]
+    known = [n for part in classes.values() for n in _fields(part)] + ["floor", "noise", *SLOTS]
     unknown = [n for n in given if n not in known]
     if unknown:
-        listed = ", ".join([*known, "floor", "noise", *SLOTS])
-        raise TypeError(f"`{unknown[0]}` is not a parameter of {name!r}, which takes {listed}.")
+        hint = checks.did_you_mean(unknown[0], [*known, *FRONT_DOOR])
+        raise TypeError(f"`{unknown[0]}` is not a parameter of {name!r}, which takes {', '.join(known)}.{hint}")
 
 
 def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, Mapping[str, Any]]) -> None:
@@ -261,8 +272,9 @@ def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, 
     ]
     if missing:
         raise TypeError(
-            f"`{name}` needs {' and '.join(f'`{n}`' for n in missing)}, which have no default because they depend "
-            f'on the function. Pass {", ".join(f"{n}=..." for n in missing)}, or method="auto", which needs neither.'
+            f"`{name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right value "
+            f"depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}"
+            + ("." if name == "auto" else ', or method="auto", which needs no tuning.')
         )
 
 
@@ -270,12 +282,25 @@ def _build(part: Any, values: Mapping[str, Any]) -> Any:
     return part(**values) if isinstance(part, type) else dataclasses.replace(part, **values) if values else part
 
 
-def _refuse_mismatch(name: str, oracle: Oracle, facts: Facts) -> None:
-    if oracle.name in ("gradient", "sampled_gradient") and not (facts.gradient or facts.closed_form):
+def _refuse_mismatch(method: Method, facts: Facts) -> None:
+    name, oracle, schedule = method.name, method.oracle, method.schedule
+    if oracle.asks == "gradients" and not (facts.gradient or facts.closed_form):
         raise ValueError(
-            f"`{name}` needs gradients: pass `grad`, or a closed form as `fun`, or take a zeroth-order method."
+            f"`{name}` needs gradients: pass `grad` (an Optimizer: gradients=True) or a closed form as `fun`, or "
+            "take a zeroth-order method."
         )
-    if oracle.name == "closed_form" and not facts.closed_form:
+    if oracle.asks == "closed form" and not facts.closed_form:
         raise ValueError("`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace.")
     if oracle.name == "variance_reduced" and getattr(oracle, "terms", None) is None:
         raise ValueError(f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`.")
+    if "F_next" in schedule.needs and facts.stochastic:
+        raise ValueError(
+            "`rule` 'F' compares values of F at one t, which a stochastic closed form has not: take rule='f'."
+        )
+    if oracle.rounding is not None and oracle.rounding < 1:
+        if schedule.t1 == 0:
+            raise ValueError(f"`t1` must be above 0 for {name!r}, whose oracle divides by t; got t1=0.")
+        if method.floor == 0 and schedule.needs & {"trace", "slope"}:
+            raise ValueError(
+                f"`floor` must be above 0 for {name!r}, the paper's eps': t may fall to it at once; got floor=0."
+            )

@@ -156,6 +156,7 @@ def minimize(
         method=method,
         facts=facts,
         sample_xi=xi,
+        data=objective.data,
         bounds=bounds,
         batched=batched,
         max_evals=max_evals,
@@ -180,9 +181,13 @@ def _drive(run: Run, objective: Objective) -> Result:
     talk = run.conversation()
     try:
         with Interrupts() as interrupts:
-            with np.errstate(all="ignore"):
-                query = next(talk)
+            values: Any = None
             while True:
+                try:
+                    with np.errstate(all="ignore"):
+                        query = talk.send(values)
+                except StopIteration as end:
+                    return end.value  # type: ignore[no-any-return]
                 try:
                     interrupts.in_user_code = True
                     if interrupts.pending:
@@ -192,14 +197,7 @@ def _drive(run: Run, objective: Objective) -> Result:
                     interrupts.in_user_code = False
                 except KeyboardInterrupt:
                     interrupts.in_user_code = interrupts.pending = False
-                    if not run.active.size:
-                        raise
-                    query = run.interrupt(talk)
-                    continue
-                with np.errstate(all="ignore"):
-                    query = talk.send(values)
-    except StopIteration as end:
-        return end.value  # type: ignore[no-any-return]
+                    values = run.interrupt(query)
     except BaseException as error:
         run.close_after(error)
         raise

@@ -94,8 +94,7 @@ class Optimizer:
     def _advance(self, values: Any) -> None:
         try:
             with np.errstate(all="ignore"):
-                self._query = next(self._talk) if values is None else self._talk.send(values)
-            self._run.count(self._query)
+                self._query = self._talk.send(values)
         except StopIteration as end:
             self._query, self._result = None, end.value
 
@@ -137,6 +136,7 @@ class Optimizer:
             raise ValueError(f"`values` must have shape {shape} for points {asked.shape}, got {array.shape}.")
         if self._raises and not np.isfinite(array).all():
             raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
+        self._run.count(query)
         self._advance(array if self._run.batched else array[None])
 
     def stop(self) -> bool:
@@ -145,12 +145,16 @@ class Optimizer:
 
     @property
     def result(self) -> Result:
-        """The Result; while the run goes on, the best so far with Status.RUNNING."""
+        """The Result; while the run goes on, the best point so far (the iterate, if stochastic) and Status.RUNNING."""
         if self._result is not None:
             return self._result
         run = self._run
         run.gather()
-        best: dict[str, Any] = {"x": run.whole.x_best, "fun": run.whole.f_best, "t": run.whole.t}
+        if run.plan.ctx.stochastic:
+            x, fun = run.inside(run.whole.x), np.full_like(run.whole.t, np.nan)
+        else:
+            x, fun = run.whole.x_best, run.whole.f_best
+        best: dict[str, Any] = {"x": x, "fun": fun, "t": run.whole.t}
         if not run.batched:
             best = {name: value[0] for name, value in best.items()}
         return Result(

@@ -113,7 +113,12 @@ class Oracle(Protocol):
     """Where to query, and how to estimate."""
 
     name: ClassVar[str]
+    asks: ClassVar[str]
+    """What it needs of the objective: "values", "gradients", or a "closed form"."""
+    exact: ClassVar[bool]
+    """Whether g is the gradient of f or F itself, not an estimate from directions."""
     provides: ClassVar[frozenset[str]]
+    """Which of f, F, F_next, trace, slope it can observe."""
     rounding: ClassVar[float | None]
     """The default floor of t is t1 * eps**rounding, eps the dtype's: below it there is rounding. None: no floor."""
 
@@ -130,6 +135,8 @@ class Schedule(Protocol):
     """How t falls."""
 
     name: ClassVar[str]
+    planned: ClassVar[bool]
+    """Whether it needs to know the number of iterations, as a field `iterations`."""
 
     @property
     def t1(self) -> float | None: ...

@@ -39,5 +39,6 @@ def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
         width = np.mean(box.high - box.low)
         if width > 0:
             return np.full(x0.shape[0], width / 4, x0.dtype)
-    scale: NDArray[Any] = np.sqrt(np.mean(x0 * x0, axis=1))
-    return np.asarray(np.maximum(scale, 1))
+    peak = np.maximum(np.max(np.abs(x0), axis=1), 1)
+    scale = peak * np.sqrt(np.mean((x0 / peak[:, None]) ** 2, axis=1))
+    return np.asarray(np.maximum(scale, 1), x0.dtype)

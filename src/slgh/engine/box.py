@@ -21,7 +21,7 @@ class Box(NamedTuple):
         return xp.minimum(xp.maximum(x, self.low), self.high)
 
     def reflect(self, x: Array, xp: Any) -> tuple[Array, Array]:
-        r"""P(x), x mirrored at the faces until it lies inside, and the derivative of P, +1 or -1.
+        r"""P(x), x mirrored at the faces until it lies inside, and the derivative of P: 1, -1, or 0 if fixed.
 
         Points inside are returned as they are, to the last bit.
         """
@@ -38,7 +38,11 @@ class Box(NamedTuple):
         mirrored = xp.where(x < low, 2 * base - x, 2 * xp.where(bounded_high, high, zero) - x)
         outside = xp.where(both, folded, mirrored)
         sign = xp.where(inside | (both & ~falling), one, -one)
-        return self.clip(xp.where(inside, x, outside), xp), sign
+        return self.clip(xp.where(inside, x, outside), xp), xp.where(low == high, zero, sign)
+
+    def inside(self, x: Array, xp: Any) -> Array:
+        """P(x) alone."""
+        return self.reflect(x, xp)[0]
 
 
 def read_bounds(bounds: Any, d: int, dtype: Any) -> Box | None:

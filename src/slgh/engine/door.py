@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import os
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 
 from slgh import checks
@@ -26,27 +28,35 @@ from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Facts, Method, compose
 
-SCIPY_NAMES = {
+OTHER_NAMES = {
     "jac": "grad",
-    "hess": "grad",
     "maxiter": "max_iter",
     "maxfev": "max_evals",
     "maxfun": "max_evals",
-    "options": "keyword arguments of their own",
+    "budget": "max_evals",
     "rng": "seed",
     "random_state": "seed",
     "disp": "progress",
-    "tol": "target, max_evals or max_iter",
-    "x_tol": "floor",
-    "sigma0": "t1",
+    "verbose": "progress",
+    "n_jobs": "workers",
+    "sigma0": "t1, the first smoothing radius",
     "popsize": "samples",
+    "lr": "step",
+}
+"""What SciPy, pycma and others call things, and what they are here."""
+
+NOT_HERE = {
+    "options": "options are keyword arguments of `minimize` here",
+    "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
+    "hess": "no method uses second derivatives",
+    "constraints": "only bounds are supported",
 }
 
 
 def read_x0(x0: Any, *, batched: bool) -> NDArray[Any]:
     """x0 as (B, d) in float32 or float64."""
-    if type(x0).__module__.split(".")[0] in ("torch", "jax", "jaxlib"):
-        raise TypeError(f"`x0` must be a NumPy array or a list of numbers, got {type(x0).__name__}.")
+    if is_array_api_obj(x0) and not is_numpy_array(x0):
+        raise TypeError(f"`x0` must be a NumPy array or a list of numbers, got {type(x0).__name__}; convert it first.")
     try:
         x = np.asarray(x0)
     except ValueError:
@@ -70,13 +80,14 @@ def read_x0(x0: Any, *, batched: bool) -> NDArray[Any]:
 
 def read_seed(seed: Any, B: int) -> int | list[int]:
     """A non-negative integer, a fresh one for None, or a sequence of B of them."""
+    seed = checks.plain(seed)
     if seed is None:
         return secrets.randbits(64)
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != B:
             raise ValueError(f"`seed` must be one integer, or one a problem, {B}; got {len(seed)}.")
         for one in seed:
-            checks.count("seed", one, 0)
+            checks.count("seed", checks.plain(one), 0)
         return [int(s) for s in seed]
     checks.count("seed", seed, 0)
     return int(seed)
@@ -95,10 +106,24 @@ def read_data(data: Any, B: int, *, batched: bool) -> tuple[NDArray[Any], ...]:
     return arrays
 
 
+def read_callback(callback: Any) -> Callable[..., object] | None:
+    """The callback as a function of one Result; SciPy's signature gets it as `intermediate_result`."""
+    if callback is None:
+        return None
+    if not callable(callback):
+        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+    try:
+        named = "intermediate_result" in inspect.signature(callback).parameters
+    except ValueError:
+        named = False
+    return (lambda result: callback(intermediate_result=result)) if named else callback
+
+
 def read_sample_xi(sample_xi: Any) -> Any:
     """None, a number of terms, or a function (rng, n) -> n samples."""
     if sample_xi is None or callable(sample_xi):
         return sample_xi
+    sample_xi = checks.plain(sample_xi)
     checks.count("sample_xi", sample_xi)
     return int(sample_xi)
 
@@ -109,6 +134,7 @@ def make_run(
     method: str | Method,
     facts: Facts,
     sample_xi: Any,
+    data: tuple[NDArray[Any], ...] = (),
     bounds: Any,
     batched: bool,
     max_evals: int | None,
@@ -125,28 +151,33 @@ def make_run(
 ) -> Run:
     """Check everything, compose the method, and make the Run."""
     for name in params:
-        if name in SCIPY_NAMES:
-            raise TypeError(f"`{name}` is SciPy's name; here it is {SCIPY_NAMES[name]}.")
+        if name in OTHER_NAMES:
+            raise TypeError(f"`{name}` is called {OTHER_NAMES[name]} here.")
+        if name in NOT_HERE:
+            raise TypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
     checks.choice("on_nonfinite", on_nonfinite, ("reject", "penalize", "raise"))
-    if callback is not None and not callable(callback):
-        raise TypeError(f"`callback` must be callable, got {callback!r}.")
     x = read_x0(x0, batched=batched)
     B, d = x.shape
     box = read_bounds(bounds, d, x.dtype)
-    if box is not None and not ((x >= box.low) & (x <= box.high)).all():
-        raise ValueError("`x0` must lie within `bounds`.")
+    if box is not None and (outside := (x < box.low) | (x > box.high)).any():
+        b, i = np.argwhere(outside)[0]
+        low, high = box.low[i], box.high[i]
+        raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
     bound = compose(method, params, facts)
-    planned = bound.schedule.name == "budget"
+    planned = bound.schedule.planned
     limits = read_limits(
         d, planned=planned, max_iter=max_iter, max_evals=max_evals, max_seconds=max_seconds, target=target
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
-    ctx = NumpyContext(xp=xp, needs=bound.schedule.needs, stochastic=stochastic)
-    reserve = 0 if bound.reports == "best" and not stochastic else bound.oracle.samples if stochastic else 1
+    needs = bound.schedule.needs | ({"f"} & bound.oracle.provides if stochastic and target is not None else set())
+    ctx = NumpyContext(xp=xp, needs=needs, stochastic=stochastic)
+    best = bound.reports == "best" and not stochastic
+    reserve = bound.oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
-    T = limits.iterations(bound.oracle, ctx, reserve)
+    T = limits.iterations(bound.oracle, ctx, reserve + best)
+    composed = bound
     if planned:
         schedule: Any = bound.schedule
         bound = dataclasses.replace(bound, schedule=dataclasses.replace(schedule, iterations=T))
@@ -163,7 +194,11 @@ def make_run(
     used = read_seed(seed, B)
     identity: dict[str, Any] = {
         "x0": _digest(x),
-        "method": repr(bound),
+        "data": [_digest(a) for a in data],
+        "method": describe(composed),
+        "number of iterations, which the method plans by": T if planned or averaged else None,
+        "number of terms": sample_xi if isinstance(sample_xi, int) else None,
+        "history": history == "x",
         "bounds": None if box is None else _digest(box.low, box.high),
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
@@ -172,24 +207,22 @@ def make_run(
         used = saver.found[0]["seed"]
     identity["seed"] = used
     keys = entropies(used, B)
-    state = first_state(x, plan, T, keys)
     run = Run(
-        plan=dataclasses.replace(plan, picks=frozenset(state.xhat_at.tolist())),
-        state=state,
-        noise=NumpyNoise(keys, d, x.dtype, sample_xi, samples=bound.oracle.samples),
+        plan=plan,
+        state=first_state(x, plan, T, keys),
+        noise=NumpyNoise(keys, d, x.dtype, sample_xi, samples=max(bound.oracle.samples, facts.terms or 0)),
         limits=limits,
         reserve=reserve,
         identity=identity,
         seed=used,
         batched=batched,
         history=History(history, B),
-        callback=callback,
+        callback=read_callback(callback),
         saver=saver,
     )
     if saver and not saver.found:
         run.save(first=True)
-    if progress:
-        run.progress = Progress(T)
+    run.progress = Progress(T) if progress else None
     return run
 
 
@@ -242,6 +275,14 @@ def read_checkpoint(checkpoint: Any) -> Saver | None:
             raise TypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
         checkpoint = Checkpoint(path=checkpoint)
     return Saver(checkpoint)
+
+
+def describe(thing: Any) -> str:
+    """A method or part by its class and fields, the same in every process."""
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return repr(thing)
+    names = [f.name for f in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else sorted(vars(thing))
+    return f"{type(thing).__name__}({', '.join(f'{n}={describe(getattr(thing, n))}' for n in names)})"
 
 
 def _digest(*arrays: NDArray[Any]) -> str:

@@ -145,7 +145,7 @@ class Objective:
         ]
         which = 0 if name == "fun" else 1
         call, mapper = self._calls[which], self.mappers[which]
-        found = map(call, items) if mapper is None else mapper(call, items)
+        found = [call(item) for item in items] if mapper is None else list(mapper(call, items))
         if name == "grad":
             rows = [_vector(v, d, points.dtype) for v in found]
             return np.array(rows, points.dtype).reshape(B, n, d)
@@ -170,16 +170,14 @@ def _vector(value: Any, d: int, dtype: Any) -> NDArray[Any]:
 
 
 def real_array(value: Any, name: str, dtype: Any) -> NDArray[Any]:
-    """An array of real numbers, or an error that names who returned what."""
-    if type(value) is np.ndarray and value.dtype == dtype:
-        return value
+    """An array of real numbers of our own, or an error that names who returned what."""
     try:
         array = np.asarray(value)
     except ValueError:
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"`{name}` must return real numbers, got {_show(value)}.")
-    return array.astype(dtype, copy=False)
+    return array.astype(dtype)
 
 
 def _show(value: Any) -> str:

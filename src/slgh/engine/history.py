@@ -49,6 +49,13 @@ class History:
             self.limit = max(2, min(int(keep), ELEMENTS // B)) if keep else 0
         self.stride = 1
         self.rows: list[Row] = []
+        self.ended: dict[str, NDArray[Any]] = {}
+        """The last figures of the problems that have ended, in arrays over all problems."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is recorded of each problem."""
+        return ("fun", "t", "fun_best", "x") if self.with_x else ("fun", "t", "fun_best")
 
     def wants(self, k: int) -> bool:
         """Whether iteration k is to be recorded."""
@@ -61,31 +68,39 @@ class History:
             self.stride *= 2
             self.rows = self.rows[::2]
 
+    def end(self, which: NDArray[np.bool_], row: Row) -> None:
+        """These of the active problems end with this row."""
+        for name in self.columns:
+            part = getattr(row, name)
+            if name not in self.ended:
+                self.ended[name] = np.zeros((self.B, *part.shape[1:]), part.dtype)
+            self.ended[name][row.active[which]] = part[which]
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Columns with a leading axis of recorded iterations, those of the problems as (rows, B, ...)."""
         columns: dict[str, NDArray[Any]] = {
             "iteration": np.array([row.iteration for row in self.rows], int),
             "nfev": np.array([row.nfev for row in self.rows], int),
         }
-        for name in ("fun", "t", "fun_best", *(("x",) if self.with_x else ())):
-            column: list[NDArray[Any]] = []
-            for row in self.rows:
-                part = getattr(row, name)
-                if row.active.size < self.B:
-                    filled = column[-1].copy()
-                    filled[row.active] = part
-                    part = filled
-                column.append(part)
+        for name in self.columns:
+            column = [self._filled(name, row) for row in self.rows]
             columns[name] = np.array(column) if column else np.empty((0, self.B))
         return columns
 
-    def load(self, columns: dict[str, NDArray[Any]], stride: int) -> None:
+    def _filled(self, name: str, row: Row) -> NDArray[Any]:
+        """A row's figure of all problems."""
+        part: NDArray[Any] = getattr(row, name)
+        if row.active.size < self.B:
+            filled = self.ended[name].copy()
+            filled[row.active] = part
+            return filled
+        return part
+
+    def load(self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], stride: int) -> None:
         """Go on from a saved record."""
         everyone = np.arange(self.B)
-        xs = columns["x"] if self.with_x else [None] * len(columns["t"])
-        names = ("iteration", "nfev", "fun", "t", "fun_best")
         self.rows = [
-            Row(int(k), int(n), fun, t, best, everyone, x)
-            for (k, n, fun, t, best), x in zip(zip(*(columns[n] for n in names), strict=True), xs, strict=True)
+            Row(int(k), int(n), active=everyone, **{name: columns[name][i] for name in self.columns})
+            for i, (k, n) in enumerate(zip(columns["iteration"], columns["nfev"], strict=True))
         ]
-        self.stride = stride
+        self.ended, self.stride = ended, stride

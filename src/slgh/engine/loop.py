@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import inspect
+import dataclasses
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -31,6 +31,10 @@ USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "w
 
 NONE = np.zeros(1, bool)
 """None of the problems."""
+
+
+BROKEN_OFF: Any = object()
+"""The answer to a query that Ctrl-C broke off."""
 
 
 class Stop(Exception):
@@ -63,6 +67,7 @@ class Run:
     def __post_init__(self) -> None:
         B = self.state.x.shape[0]
         self.k = self.nfev = self.njev = 0
+        self.t1 = self.state.t
         self.seconds = 0.0
         self.active: NDArray[np.intp] = np.arange(B)
         self.rows = self.active
@@ -72,10 +77,11 @@ class Run:
         self.status = np.full(B, Status.RUNNING.value)
         self.counts = np.zeros((3, B), int)
         """nit, nfev, njev of each problem at its end."""
-        self.seen = np.full_like(self.state.t, np.nan)
-        """f at each problem's last iterate, for the callback."""
+        self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
+        """Where each problem last stood and f there, for the callback."""
         if self.saver and self.saver.found:
             self._load(*self.saver.found)
+        self.plan = dataclasses.replace(self.plan, picks=frozenset(self.whole.xhat_at.tolist()))
         self._mark()
         self._clock = time.monotonic()
 
@@ -86,10 +92,14 @@ class Run:
 
     def conversation(self) -> Generator[Query, Any, Result]:
         """Iterate until every problem has ended, then ask for the final values."""
+        if self.progress:
+            self.progress.open()
         try:
+            if self.k == 0 and self.plan.method.reports == "best" and not self.plan.ctx.stochastic:
+                yield from self._look_at_start()
             while self.active.size:
                 self._check_limits()
-                self.state, info = yield from step(self.state, self.k, self.noise, self.plan)
+                self.state, info = yield from self._unbroken(step(self.state, self.k, self.noise, self.plan))
                 self.k += 1
                 self._mark()
                 self._after_iteration(info)
@@ -99,19 +109,42 @@ class Run:
         else:
             self.save()
         if self.progress:
-            self.progress.close(self.k)
+            self.progress.close(self.k, self.whole.f_best, self.whole.t)
         return (yield from report(self))
 
-    def interrupt(self, talk: Generator[Query, Any, Result]) -> Query:
-        """Break off the current iteration and end the run: the next query is for the final values."""
-        self.noise.rewind()
-        with np.errstate(all="ignore"):
-            return talk.throw(Stop(Status.INTERRUPTED))
+    def _unbroken(self, talk: Generator[Query, Any, Any]) -> Generator[Query, Any, Any]:
+        """The conversation of a step; where a query is answered by BROKEN_OFF, the run ends here."""
+        answer = None
+        while True:
+            try:
+                query = talk.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = yield query
+            if answer is BROKEN_OFF:
+                raise Stop(Status.INTERRUPTED)
+
+    def _look_at_start(self) -> Generator[Query, Any, None]:
+        """Evaluate the start, so that the best point is never worse."""
+        answer = yield Query("fun", self.inside(self.state.x)[:, None, :])
+        if answer is BROKEN_OFF:
+            raise Stop(Status.INTERRUPTED)
+        values = answer[:, 0]
+        self.state = self.whole = self.state._replace(f_best=np.where(np.isfinite(values), values, np.inf))
+        self._mark()
+
+    def interrupt(self, query: Query) -> Any:
+        """Break off the run while `query` is asked: what to answer it with, so that the run ends in good order."""
+        if self.active.size:
+            self.noise.rewind()
+            return BROKEN_OFF
+        self.status[self.rows] = Status.INTERRUPTED
+        return np.full(query.points.shape[:2], np.nan)
 
     def close_after(self, error: BaseException) -> None:
         """An exception ends the run: save the last complete iteration, and say so in the exception."""
         if self.progress:
-            self.progress.close(self.k)
+            self.progress.close(self.k, self.whole.f_best, self.whole.t)
         if self.active.size:
             self.noise.rewind()
             self.save()
@@ -128,22 +161,30 @@ class Run:
     def _after_iteration(self, info: Info) -> None:
         """Host contact: record, call back, end problems, save, show."""
         if self.history.wants(self.k - 1):
-            x = self._inside(info.x) if self.history.with_x else None
-            best = self.state.f_best
-            self.history.record(Row(self.k - 1, self.nfev, self._known(info), info.t, best, self.active, x))
-        if self.callback and self._called_back(info):
-            raise Stop(Status.CALLBACK)
+            self.history.record(self._row(info))
+        stopped = self.callback is not None and self._called_back(info)
         given_up = NONE if info.ok is None else self.state.bad >= PATIENCE
         reached = self._reached(info)
         if (given_up is not NONE and given_up.any()) or (reached is not NONE and reached.any()):
-            self._end(
-                np.broadcast_to(given_up | reached, self.active.shape),
-                np.where(reached, Status.TARGET, Status.NONFINITE),
-            )
+            which = np.broadcast_to(given_up | reached, self.active.shape)
+            if self.history.limit:
+                self.history.end(which, self._row(info))
+            if self.plan.ctx.stochastic:
+                x = np.where(np.broadcast_to(reached, which.shape)[:, None], info.x, self.state.x)
+                self.state = self.state._replace(x=x)
+            self._end(which, np.where(reached, Status.TARGET, Status.NONFINITE))
+        if stopped and self.active.size:
+            raise Stop(Status.CALLBACK)
         if self.saver and self.active.size and self.saver.due(self.k):
             self.save()
-        if self.progress:
+        if self.progress and self.active.size:
             self.progress.show(self.k, self.state.f_best, self.state.t, self.active.size)
+
+    def _row(self, info: Info) -> Row:
+        """What the history records of an iteration."""
+        x = self.inside(info.x) if self.history.with_x else None
+        best = np.full_like(info.t, np.nan) if self.plan.ctx.stochastic else self.state.f_best
+        return Row(self.k - 1, self.nfev, self._known(info), info.t, best, self.active, x)
 
     def _reached(self, info: Info) -> NDArray[np.bool_]:
         """Which problems have reached the target: by a value, or for a stochastic fun by its estimate at x."""
@@ -152,7 +193,7 @@ class Run:
             return NONE
         if not self.plan.ctx.stochastic:
             return np.asarray(self.state.f_best <= target)
-        return self._known(info) <= target
+        return np.asarray(self._known(info) <= target)
 
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
@@ -162,7 +203,7 @@ class Run:
         if limits.max_evals is not None:
             needed = plan.method.oracle.cost(self.k, plan.ctx) + self.reserve
             if self.nfev + self.njev + needed > limits.max_evals:
-                planned = plan.method.schedule.name == "budget" and self.k > 0
+                planned = plan.method.schedule.planned and self.k > 0
                 raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
         if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
             raise Stop(Status.MAX_SECONDS)
@@ -199,32 +240,29 @@ class Run:
             return np.full_like(info.t, np.nan)
         return info.f if info.ok is None else np.where(info.ok, info.f, np.nan)
 
-    def _inside(self, x: NDArray[Any]) -> NDArray[Any]:
+    def inside(self, x: NDArray[Any]) -> NDArray[Any]:
+        """x mirrored into the box."""
         box = self.plan.box
-        return x if box is None else np.asarray(box.reflect(x, self.plan.ctx.xp)[0])
+        return x if box is None else np.asarray(box.inside(x, self.plan.ctx.xp))
 
     def _called_back(self, info: Info) -> bool:
         """Call the user's callback with what the iteration saw; whether it asks to stop."""
         assert self.callback is not None
         self.gather()
-        self.seen = self._spread(self.seen, self._known(info))
-        found = {
-            "x": self._spread(self._inside(self.whole.x), self._inside(info.x)),
-            "fun": self.seen,
-            "t": self._spread(self.whole.t, info.t),
-            "x_best": self.whole.x_best,
-            "fun_best": self.whole.f_best,
-        }
+        now = {"x": self.inside(info.x), "fun": self._known(info), "t": info.t}
+        self.seen = {name: self._spread(self.seen[name], part) for name, part in now.items()}
+        stochastic = self.plan.ctx.stochastic
+        best_x, best = (self.seen["x"], self.seen["fun"]) if stochastic else (self.whole.x_best, self.whole.f_best)
+        found = {**self.seen, "x_best": best_x, "fun_best": best}
         if not self.batched:
             found = {name: value[0] for name, value in found.items()}
         result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **found)
-        named = "intermediate_result" in inspect.signature(self.callback).parameters
         try:
             with np.errstate(**USUAL):
-                answer = self.callback(intermediate_result=result) if named else self.callback(result)
+                answer = self.callback(result)
         except StopIteration:
             return True
-        return answer is True
+        return isinstance(answer, bool | np.bool_) and bool(answer)
 
     def save(self, *, first: bool = False) -> None:
         """Write a checkpoint of the last complete iteration, if there is a file for it."""
@@ -243,7 +281,8 @@ class Run:
             **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
             **{f"noise.{n}": a for n, a in self.noise.save().items()},
             **{f"history.{n}": a for n, a in self.history.arrays().items()},
-            "seen": self.seen,
+            **{f"ended.{n}": a for n, a in self.history.ended.items()},
+            **{f"seen.{n}": a for n, a in self.seen.items()},
             "active": self.active,
             "status": self.status,
             "counts": self.counts,
@@ -262,9 +301,9 @@ class Run:
         self.seconds = meta["seconds"]
         self.active = self.rows = arrays["active"]
         self.status, self.counts = arrays["status"], arrays["counts"]
-        self.seen = arrays["seen"]
+        self.seen = group("seen.")
         self.whole = from_arrays(group("state."), like=self.state)
         self.state = map_leaves(lambda leaf: leaf[self.active], self.whole)
-        self.history.load(group("history."), meta["stride"])
+        self.history.load(group("history."), group("ended."), meta["stride"])
         self.noise.keep(self.active)
         self.noise.load(group("noise."))

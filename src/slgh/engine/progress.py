@@ -27,17 +27,22 @@ class Progress:
         )
         self.task = self.bar.add_task("", total=total, state="")
         self.last = -1.0
+
+    def open(self) -> None:
+        """Put the bar on the screen."""
         self.bar.start()
 
     def show(self, k: int, f_best: Any, t: Any, running: int) -> None:
         """Draw the state after k iterations, if the last drawing is old enough."""
-        if time.monotonic() - self.last < EVERY:
-            return
-        self.last = time.monotonic()
-        state = f"best {float(f_best.min()):.6g}  t {float(t.max()):.3g}"
-        self.bar.update(self.task, completed=k, state=state if running == 1 else f"{state}  {running} running")
+        if time.monotonic() - self.last >= EVERY:
+            self.last = time.monotonic()
+            self._draw(k, f_best, t, f"  {running} running" if running > 1 else "")
 
-    def close(self, k: int) -> None:
+    def close(self, k: int, f_best: Any, t: Any) -> None:
         """Draw the last state and leave the bar on the screen."""
-        self.bar.update(self.task, completed=k)
+        self._draw(k, f_best, t, "")
         self.bar.stop()
+
+    def _draw(self, k: int, f_best: Any, t: Any, more: str) -> None:
+        best = f"best {float(f_best.min()):.6g}  " if float(f_best.min()) < float("inf") else ""
+        self.bar.update(self.task, completed=k, state=f"{best}t {float(t.max()):.3g}{more}")

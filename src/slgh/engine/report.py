@@ -17,18 +17,13 @@ if TYPE_CHECKING:
 
 def report(run: Run) -> Generator[Query, Any, Result]:
     """Ask for f at each problem's solution where it is not known, then say how the run went."""
-    plan, whole, status = run.plan, run.whole, run.status.copy()
+    plan, whole = run.plan, run.whole
     nit, nfev, njev = run.counts.copy()
     stochastic = plan.ctx.stochastic
     x = _solutions(run)
-    known = np.zeros(status.shape, bool)
-    if not stochastic:
-        known = (status == Status.TARGET) | (plan.method.reports == "best")
-        known &= np.isfinite(whole.f_best)
-        x = np.where(known[:, None], whole.x_best, x)
-    fun = np.where(known, whole.f_best, np.nan)
+    fun = np.full_like(whole.f_best, np.nan)
     fun_se = np.zeros_like(fun)
-    asked = np.flatnonzero(~known)
+    asked = np.flatnonzero(stochastic | (run.status != Status.TARGET))
     n = _final_samples(run, int((nfev + njev).max(initial=0)))
     if asked.size and n:
         run.rows = asked
@@ -37,6 +32,12 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         fun[asked] = values.mean(axis=1)
         fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else 0.0
         nfev[asked] += n
+    status = run.status.copy()
+    if not stochastic:
+        kept = (status == Status.TARGET) | (plan.method.reports == "best")
+        kept &= np.isfinite(whole.f_best) & ~(fun < whole.f_best)
+        x = np.where(kept[:, None], whole.x_best, x)
+        fun = np.where(kept, whole.f_best, fun)
     finite = np.isfinite(fun)
     better = finite & (fun < whole.f_best)
     target = run.limits.target
@@ -44,7 +45,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         status[finite & (fun <= target)] = Status.TARGET
     status[~finite & ((status == Status.COMPLETED) | (status == Status.TARGET))] = Status.NONFINITE
     fun_best = np.where(better, fun, whole.f_best)
-    ended_before_pick = whole.xhat_at >= nit
+    ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & ~plan.exact)
     found = {
         "x": x,
         "fun": fun,
@@ -67,7 +68,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
     return Result(
         **found,
-        message=_message(status, plan.method),
+        message=_message(run, status),
         history=history,
         method=plan.method,
         engine="numpy",
@@ -81,13 +82,17 @@ def _solutions(run: Run) -> NDArray[Any]:
     x = whole.x
     if whole.tail and start is not None:
         n = run.counts[0] - start
-        x = np.where((n > 0)[:, None], whole.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype), x)
+        x = np.where(
+            ((n > 0) & (run.status != Status.TARGET))[:, None],
+            whole.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype),
+            x,
+        )
     return _inside(run, x)
 
 
 def _inside(run: Run, x: NDArray[Any]) -> NDArray[Any]:
     box = run.plan.box
-    return x if box is None else np.asarray(box.reflect(x, np)[0])
+    return x if box is None else np.asarray(box.inside(x, np))
 
 
 def _final_samples(run: Run, used: int) -> int:
@@ -97,13 +102,21 @@ def _final_samples(run: Run, used: int) -> int:
     return n if cap is None else max(0, min(n, cap - used))
 
 
-def _message(status: NDArray[Any], method: Any) -> str:
+def _message(run: Run, status: NDArray[Any]) -> str:
     """Why the run ended, and for "auto" what was chosen."""
     if status.size == 1:
         text = Status(int(status[0])).message
     else:
         kinds, numbers = np.unique(status, return_counts=True)
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
+    method = run.plan.method
     if method.name == "auto":
-        text += f" Chosen: {method.oracle} x {method.schedule} x {method.update}."
+        parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
+        text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
     return text
+
+
+def _range(t: NDArray[Any]) -> str:
+    """One number, or the least and the largest."""
+    low, high = float(t.min()), float(t.max())
+    return f"{low:.3g}" if low == high else f"{low:.3g}..{high:.3g}"

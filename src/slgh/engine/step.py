@@ -42,12 +42,15 @@ class Plan:
     @property
     def exact(self) -> bool:
         """Whether g is the gradient itself, so that its norm picks xhat."""
-        return self.method.oracle.name in ("gradient", "closed_form") and not self.ctx.stochastic
+        return self.method.oracle.exact and not self.ctx.stochastic
 
 
 class Info(NamedTuple):
-    """What an iteration observed: where it stood, f there (B,) or None, and whether it learnt anything
-    (None: all did)."""
+    """What an iteration observed.
+
+    Where it stood; f there (B,), or where it is not evaluated the mean of f around it; whether it learnt anything,
+    None if all did.
+    """
 
     x: Array
     t: Array
@@ -77,7 +80,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
             best = _better(best, asked.points, values, finite, ops)
         answer, worst = _clean(values, finite, worst, query, plan)
     new_x, update_state = method.update.apply(x, seen, t, state.update, xp)
-    if plan.box is not None and method.oracle.name == "closed_form":
+    if plan.box is not None and method.oracle.asks == "closed form":
         new_x = plan.box.clip(new_x, xp)
     if "F_next" in plan.ctx.needs:
         values = yield Query("F", new_x[:, None, :], t=t[:, None])
@@ -110,7 +113,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
-    ), Info(x, t, seen.f, ok)
+    ), Info(x, t, seen.F if seen.f is None else seen.f, ok)
 
 
 def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:

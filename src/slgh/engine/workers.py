@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -18,8 +19,10 @@ _call: Call
 
 
 def _remember(call: Call) -> None:
+    """Begin a worker process: keep the function, and leave Ctrl-C to the parent."""
     global _call
     _call = call
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _run(item: tuple[Any, ...]) -> Any:
@@ -38,6 +41,7 @@ def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None
     calls
         The functions to call. A process pool gets each function once, not with every point.
     """
+    workers = checks.plain(workers)
     if workers is None or (isinstance(workers, int) and workers == 1):
         yield [None] * len(calls)
     elif isinstance(workers, int):

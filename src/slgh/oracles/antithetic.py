@@ -38,6 +38,8 @@ class Antithetic:
     """
 
     name: ClassVar[str] = "antithetic"
+    asks: ClassVar[str] = "values"
+    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
     rounding: ClassVar[float | None] = 1 / 3
 
@@ -83,12 +85,11 @@ class Antithetic:
                     f = add(f, xp.sum(kept(centre.values, ok), axis=1))
             gradient = add(gradient, weigh(odd, u, xp))
             good = add(good, count(ok, m, xp))
-            if ctx.needs & {"F", "trace", "slope"}:
-                even = kept((plus.values + minus.values) / 2, ok)
-                F = add(F, xp.sum(even, axis=1))
-                if centre is not None:
-                    bend = kept(even - centre.values, ok)
-                    trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
+            even = kept((plus.values + minus.values) / 2, ok)
+            F = add(F, xp.sum(even, axis=1))
+            if centre is not None and ctx.needs & {"trace", "slope"}:
+                bend = kept(even - centre.values, ok)
+                trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
         assert good is not None
         trace = None if trace is None else mean(trace, good, xp) / (t * t)
         if centre is not None:
@@ -100,7 +101,7 @@ class Antithetic:
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=f,
-            F=None if F is None else mean(F, good, xp),
+            F=mean(F, good, xp),
             trace=trace,
             slope=None if trace is None else trace * t,
         ), ()

@@ -22,6 +22,8 @@ class ClosedForm:
     """
 
     name: ClassVar[str] = "closed_form"
+    asks: ClassVar[str] = "closed form"
+    exact: ClassVar[bool] = True
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "F_next", "trace", "slope"})
     rounding: ClassVar[float | None] = None
 

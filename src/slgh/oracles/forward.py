@@ -49,6 +49,8 @@ class Forward:
     """
 
     name: ClassVar[str] = "forward"
+    asks: ClassVar[str] = "values"
+    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
     rounding: ClassVar[float | None] = 1 / 2
 
@@ -105,6 +107,9 @@ class Forward:
         assert good is not None
         trace = None if trace is None else mean(trace, traced, xp) / (t * t)
         ok_all, rejected = verdict(good, self.samples, xp)
+        if separate:
+            _, lost = verdict(traced, self.samples, xp)
+            rejected = rejected if lost is None else add(lost, 0.0 if rejected is None else rejected)
         return Observed(
             g=slope_mean(gradient, good, t, xp),
             ok=ok_all,

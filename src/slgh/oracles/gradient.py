@@ -21,6 +21,8 @@ class Gradient:
     """
 
     name: ClassVar[str] = "gradient"
+    asks: ClassVar[str] = "gradients"
+    exact: ClassVar[bool] = True
     provides: ClassVar[frozenset[str]] = frozenset({"f"})
     rounding: ClassVar[float | None] = None
 
@@ -73,6 +75,8 @@ class SampledGradient:
     """
 
     name: ClassVar[str] = "sampled_gradient"
+    asks: ClassVar[str] = "gradients"
+    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "trace", "slope"})
     rounding: ClassVar[float | None] = 1.0
 

@@ -41,6 +41,8 @@ class Sphere:
     """
 
     name: ClassVar[str] = "sphere"
+    asks: ClassVar[str] = "values"
+    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
     rounding: ClassVar[float | None] = 1 / 2
 

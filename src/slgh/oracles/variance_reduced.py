@@ -37,7 +37,8 @@ class VarianceReduced:
 
     Notes
     -----
-    Both estimates of a pair share u_i, as they share xi_i: without that nothing cancels.
+    Both estimates of a pair share u_i, as they share xi_i: without that nothing cancels. Where no value of a snapshot
+    is finite, the one before stays.
 
     References
     ----------
@@ -46,6 +47,8 @@ class VarianceReduced:
     """
 
     name: ClassVar[str] = "variance_reduced"
+    asks: ClassVar[str] = "values"
+    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f"})
     rounding: ClassVar[float | None] = 1 / 2
 
@@ -60,7 +63,7 @@ class VarianceReduced:
             checks.count("terms", self.terms)
 
     def init(self, x: Array, ctx: Context) -> Leaves:
-        return x, ctx.xp.zeros_like(x)
+        return x, ctx.xp.zeros_like(x), ctx.xp.zeros_like(x[:, 0])
 
     def cost(self, k: int, ctx: Context) -> int:
         """Evaluations in iteration k."""
@@ -73,7 +76,7 @@ class VarianceReduced:
 
     def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
-        snapshot, full = state
+        snapshot, full, known = state
         lost = None
         if k % self.period == 0:
             snapshot, gradient, good, start = x, None, None, 0
@@ -85,7 +88,8 @@ class VarianceReduced:
                 good = add(good, count(ok, m, xp))
                 start += m
             full = slope_mean(gradient, good, t, xp)
-            _, lost = verdict(good, self._terms, xp)
+            some, lost = verdict(good, self._terms, xp)
+            known = xp.ones_like(t) if some is None else xp.astype(some, t.dtype)
         gradient = good = f = None
         for m in ctx.chunks(self.samples, d):
             u, xi = noise.normal(m), noise.xi(m)
@@ -99,6 +103,7 @@ class VarianceReduced:
             f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
         assert good is not None
         ok_all, rejected = verdict(good, self.samples, xp)
+        ok_all = known > 0 if ok_all is None else ok_all & (known > 0)
         if lost is not None:
             rejected = add(rejected, lost)
         return Observed(
@@ -107,7 +112,7 @@ class VarianceReduced:
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
             f=mean(f, good, xp),
-        ), (snapshot, full)
+        ), (snapshot, full, known)
 
 
 def _halves(answer: Answer) -> tuple[Array, Array | None]:

@@ -20,12 +20,13 @@ class Budget:
     t1
         The first radius; None chooses it from the bounds or the start of each problem.
     t_end
-        The last radius; None is the run's floor.
+        The last radius, at most t1; None is the run's floor, or without one t1 times the root of the dtype's eps.
     iterations
         T, filled in by the run from `max_iter` and `max_evals`.
     """
 
     name: ClassVar[str] = "budget"
+    planned: ClassVar[bool] = True
 
     t1: float | None = None
     t_end: float | None = None
@@ -45,8 +46,9 @@ class Budget:
 
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         assert self.iterations is not None
-        end = floor if self.t_end is None else xp.full_like(t, self.t_end)
-        ratio = xp.maximum(end, floor) / t
+        least = t * float(xp.finfo(t.dtype).eps) ** 0.5
+        end = xp.where(floor > 0, floor, least) if self.t_end is None else xp.full_like(t, self.t_end)
+        ratio = xp.minimum(xp.maximum(end, floor), t) / t
         return (ratio ** (1.0 / max(1, self.iterations - 1)),)
 
     def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:

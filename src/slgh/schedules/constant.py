@@ -17,6 +17,7 @@ class Constant:
     """
 
     name: ClassVar[str] = "constant"
+    planned: ClassVar[bool] = False
 
     t1: float
 

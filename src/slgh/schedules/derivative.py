@@ -24,6 +24,7 @@ class Derivative:
     """
 
     name: ClassVar[str] = "derivative"
+    planned: ClassVar[bool] = False
 
     t1: float
     eta: float

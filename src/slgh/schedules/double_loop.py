@@ -31,6 +31,7 @@ class DoubleLoop:
     """
 
     name: ClassVar[str] = "double_loop"
+    planned: ClassVar[bool] = False
 
     t1: float
     gamma: float = 0.5

@@ -24,6 +24,7 @@ class Ratio:
     """
 
     name: ClassVar[str] = "ratio"
+    planned: ClassVar[bool] = False
 
     t1: float
     gamma: float = 0.999
