@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import sys
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 from slgh import __version__
 from slgh.method import METHODS, SLOTS
+from slgh.result import Status
 
 app = typer.Typer(
     help="Non-convex optimisation by single loop Gaussian homotopy.",
@@ -37,24 +40,26 @@ def main(version: Annotated[bool, typer.Option("--version", help="Print the vers
 @app.command()
 def methods(json_file: JsonFile = None) -> None:
     """List the methods as compositions of parts, and the parts with their equations."""
-    table = Table(title="Methods: oracle x schedule x update")
-    for heading in ("method", "oracle", "schedule", "update", "what it is"):
-        table.add_column(heading, overflow="fold")
+    table = Table(title="Methods: oracle x schedule x update", box=box.SIMPLE_HEAD)
+    for heading in ("method", "composition", "needs", "what it is"):
+        table.add_column(heading, no_wrap=heading in ("method", "needs"))
     for name, recipe in METHODS.items():
-        table.add_row(name, recipe.oracle, recipe.schedule, recipe.update, recipe.about)
+        composition = f"{recipe.oracle} x {recipe.schedule} x {recipe.update}"
+        table.add_row(name, composition, ", ".join(_required(name)) or "-", recipe.about)
     console.print(table)
+    console.print("What a method needs has no default, because the right value depends on the function.", style="dim")
     for slot, parts in SLOTS.items():
         console.print(f"\n[bold]{slot}[/bold]")
         for name, part in parts.items():
             summary, equation = _summary(part)
-            fields = ", ".join(part.__dataclass_fields__)
-            console.print(f"  [cyan]{name}[/cyan]({fields}): {summary}", highlight=False, soft_wrap=True)
+            console.print(f"  [cyan]{name}[/cyan]({_signature(part)}): {summary}", highlight=False, soft_wrap=True)
             for line in equation:
                 console.print(f"      {line}", highlight=False, markup=False, soft_wrap=True)
+    console.print("\nhelp(slgh.oracles.Forward) and its like explain the fields.", style="dim")
     _write(
         json_file,
         {
-            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "about": r.about}
+            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": _required(n), "about": r.about}
             for n, r in METHODS.items()
         },
     )
@@ -83,7 +88,10 @@ def reproduce(
             outcomes = []
             for row in experiment.rows:
                 progress.update(task, description=f"{name}: {row.label}")
-                outcomes.append(run_row(experiment, row))
+                outcome = run_row(experiment, row)
+                if (outcome.result.status == Status.INTERRUPTED).any():
+                    raise typer.Exit(130)
+                outcomes.append(outcome)
                 progress.advance(task)
             progress.console.print(_table(experiment, outcomes))
             found[name] = [
@@ -112,6 +120,21 @@ def _table(experiment: Any, outcomes: list[Any]) -> Table:
         point = ", ".join(f"{v:.4g}" for v in o.x)
         table.add_row(o.row.label, ", ".join(o.row.x), o.row.fun, point, value.replace("[", r"\["), verdict)
     return table
+
+
+def _required(name: str) -> list[str]:
+    """The parameters without a default."""
+    recipe = METHODS[name]
+    parts = (SLOTS[slot][getattr(recipe, slot)] for slot in SLOTS)
+    fields = (f for part in parts for f in dataclasses.fields(part))
+    return [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in recipe.defaults]
+
+
+def _signature(part: Any) -> str:
+    """The fields of a part with their defaults."""
+    return ", ".join(
+        f.name if f.default is dataclasses.MISSING else f"{f.name}={f.default!r}" for f in dataclasses.fields(part)
+    )
 
 
 def _summary(part: Any) -> tuple[str, list[str]]:

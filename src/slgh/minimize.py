@@ -57,7 +57,11 @@ def minimize(
         The start, (d,); or with `batched` (B, d), B problems at once. Its dtype, float32 or float64, is the run's;
         lists and integers become float64.
     method
-        A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning and chooses by what is given.
+        A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning: it takes the closed form, the gradient or
+        the values, whichever there is, and lets t fall over exactly the budget. Its first t is a quarter of the box,
+        or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
+        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It
+        never returns a point worse than x0. Ill-conditioned smooth functions are better left to L-BFGS or CMA-ES.
     grad
         The gradient, called as fun is, returning (d,).
     args
@@ -76,7 +80,8 @@ def minimize(
         x0 holds B problems. They do not influence each other: each has its own noise, stop and result.
     max_evals, max_iter, max_seconds
         Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds. An iteration that
-        does not fit is not begun. Without any: 1000 + 200 d evaluations for "auto", 10,000 iterations for others.
+        does not fit is not begun. Without any: 10,000 iterations. "auto" plans by the number of evaluations: with
+        neither max_evals nor max_iter, 1000 + 200 d, also where max_seconds cuts it short.
     target
         Stop a problem when a value <= target has been found; for a stochastic fun, an iteration's estimate at x.
     seed
@@ -90,13 +95,15 @@ def minimize(
     progress
         Show a progress bar.
     history
-        How many rows of history to keep, thinned evenly; "full" for all, "x" for all with iterates, 0 for none.
+        How many rows of history to keep, thinned evenly; "full" for all, "x" for all with iterates, 0 for none. A row
+        has f(x), or for "auto", which does not evaluate it, the mean of f over the samples around x.
     on_nonfinite
         What to do about NaN and infinities: "reject" drops the sample, "penalize" takes the worst finite value so far
         instead, "raise" raises FloatingPointError. After 10 iterations in a row without a usable value the
         problem ends with Status.NONFINITE.
     checkpoint
         A file, or a `slgh.Checkpoint`. Where it holds this run, the run is continued, to the same result bit for bit.
+        x0, data, bounds, seed and method must be the same; that fun and args are the same is up to you.
     **params
         Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` or
         `noise` for the least t, and parts to swap: `oracle`, `schedule`, `update`.
@@ -104,7 +111,13 @@ def minimize(
     Returns
     -------
     Result
-        With x, fun, success, message and more: see `slgh.Result`.
+        With x, fun, success, message and more: see `slgh.Result`. `success` is the planned end with a finite fun; it
+        does not say that fun is low.
+
+    Notes
+    -----
+    Ctrl-C ends the run and returns what there is, with Status.INTERRUPTED: a loop over runs has to look at the status.
+    An exception in fun reaches you with its own traceback, after the last complete iteration was saved.
 
     Examples
     --------

@@ -110,7 +110,11 @@ Conversation: TypeAlias = Generator[Query, Answer, tuple[Observed, Leaves]]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Where to query, and how to estimate."""
+    """Where to query, and how to estimate. Write your own as a frozen dataclass.
+
+    `observe` is a generator: it yields a Query, is sent the Answer, and returns (Observed, what to remember). `cost` is
+    the exact number of evaluations of iteration k. Directions come from `noise`, never from a generator of its own.
+    """
 
     name: ClassVar[str]
     asks: ClassVar[str]
@@ -132,7 +136,12 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """How t falls."""
+    """How t falls. Write your own as a frozen dataclass.
+
+    `t1` is the first radius. `needs` names what the oracle must observe: of f, F, F_next, trace, slope.
+    `init(t, floor, xp)` returns a tuple of arrays to remember, `next(t, seen, state, floor, xp)` the next t (B,), not
+    below `floor` (B,), and the new tuple.
+    """
 
     name: ClassVar[str]
     planned: ClassVar[bool]
@@ -148,7 +157,33 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Update(Protocol):
-    """How x moves."""
+    """How x moves. Write your own as a frozen dataclass; its fields become parameters of `minimize`.
+
+    `init(x, xp)` returns what the update remembers between iterations, a tuple of arrays with leading axis B (or the
+    empty tuple). `apply(x, seen, t, state, xp)` returns the new x (B, d) and the new tuple; x is (B, d), seen.g is
+    (B, d), t is (B,), so that a factor of t is t[:, None]. `xp` is the array namespace. Do not write into arguments.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import slgh
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class SignDescent:
+    ...     name: ClassVar[str] = "sign_descent"
+    ...     step: float
+    ...
+    ...     def init(self, x, xp):
+    ...         return ()
+    ...
+    ...     def apply(self, x, seen, t, state, xp):
+    ...         return x - self.step * t[:, None] * xp.sign(seen.g), state
+    >>> f = lambda x: ((x - 1) ** 2).sum()
+    >>> run = slgh.minimize(f, [3.0, -2.0], method="zoslgh_r", update=SignDescent, step=0.1, t1=1.0, gamma=0.97,
+    ...                     samples=10, max_iter=300, seed=0)
+    >>> bool(run.fun < 1e-2)
+    True
+    """
 
     name: ClassVar[str]
 

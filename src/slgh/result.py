@@ -37,7 +37,7 @@ _MESSAGES = {
     Status.MAX_EVALS: "Cut short: the next iteration would exceed max_evals.",
     Status.MAX_SECONDS: "Cut short: max_seconds have passed.",
     Status.CALLBACK: "Stopped by the callback.",
-    Status.INTERRUPTED: "Interrupted from the keyboard; the best point so far is kept.",
+    Status.INTERRUPTED: "Interrupted from the keyboard.",
     Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
     Status.RUNNING: "Running.",
 }
@@ -53,14 +53,14 @@ class Result(OptimizeResult):
     x, fun
         The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" the
         best evaluated point, or for a stochastic fun the mean of the last tenth of the iterates; after a `target` was
-        reached, the point that reached it.
+        reached, the point that reached it (for a stochastic fun, by an iteration's estimate; fun is another one).
     fun_se
         The standard error of `fun`; 0 unless fun is stochastic.
     x_best, fun_best
         The best evaluated point; of a stochastic fun, whose single values mean little, x and fun.
     xhat
-        The iterate that the theorems speak of: drawn uniformly from all, or for exact gradients the one with the least
-        gradient norm that was observed.
+        The iterate that the theorems speak of: drawn uniformly from the planned ones (the last, if it was not reached
+        or no number is planned), or for exact gradients the one with the least gradient norm that was observed.
     t
         The last smoothing radius.
     nit, nfev, njev, nrejected

@@ -27,7 +27,8 @@ class Checkpoint:
     Parameters
     ----------
     path
-        The file. If it holds a run of the same problem, that run is continued; a run of another one is an error.
+        The file. If it holds a run of the same problem (x0, data, bounds, seed, method), that run is continued; a run
+        of another one is an error. The function itself cannot be compared.
     every_seconds
         Save when so many seconds have passed since the last time. The run is saved at its end in any case, and when
         it is interrupted or fun raises.
