@@ -26,6 +26,16 @@ def grad(x: Any, *extra: Any) -> Any:
     return (2 * x + 0.9 * np.cos(3 * x)) * (1 + 0.1 * shift[..., None] if shift.ndim else 1 + 0.1 * shift)
 
 
+def with_data(x: Any, a: Any, xi: Any, scale: float) -> float:
+    """A point function with data, xi and args; here, so that worker processes can import it."""
+    return float(scale * ((x - a) ** 2).sum() + 0.1 * xi)
+
+
+def boom(x: Any) -> float:
+    """A function that fails."""
+    raise ZeroDivisionError("in a worker")
+
+
 @dataclasses.dataclass(frozen=True)
 class Case:
     """Arguments of `minimize` for one method, and how many evaluations an iteration costs."""

@@ -10,13 +10,8 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, fun, grad, starts
+from cases import CASES, boom, fun, grad, starts, with_data
 from test_methods import assert_same
-
-
-def with_data(x: Any, a: Any, xi: Any, scale: float) -> float:
-    """A point function with data, xi and args."""
-    return float(scale * ((x - a) ** 2).sum() + 0.1 * xi)
 
 
 def run(workers: Any, **options: Any) -> slgh.Result:
@@ -69,10 +64,6 @@ def test_gradients_run_in_workers_too() -> None:
 def test_what_cannot_be_sent_is_an_error() -> None:
     with pytest.raises(TypeError, match="`fun` must be picklable to run in 2 processes"):
         CASES["zoslgh_r"].run(starts(1)[0], fun=lambda x: float(fun(x)), vectorized=False, workers=2)
-
-
-def boom(x: Any) -> float:
-    raise ZeroDivisionError("in a worker")
 
 
 def test_an_exception_in_a_worker_reaches_the_caller() -> None:
