@@ -17,7 +17,8 @@ LAYERS = [
     {"reproduce"},
     {"minimize", "optimizer"},
     {"engine"},
-    {"method", "backends"},
+    {"compose", "backends"},
+    {"method"},
     {"oracles", "schedules", "updates", "problems"},
     {"parts", "checks", "result"},
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ import pytest
 
 import slgh
 from cases import fun
-from slgh.method import METHODS, SLOTS, Facts, compose
+from slgh.compose import FRONT_DOOR, Facts, compose
+from slgh.method import METHODS, SLOTS
 from slgh.oracles import Antithetic, Forward
 from slgh.schedules import Constant, Ratio
 from slgh.updates import Adam, Descent
@@ -172,3 +174,7 @@ def test_auto_runs_in_any_dimension_with_any_budget(d: int, max_evals: int) -> N
     assert result.nfev <= max_evals
     assert np.isfinite(result.fun)
     assert result.fun <= fun(np.ones(d)) or result.nit <= 1
+
+
+def test_hints_know_the_arguments_of_minimize() -> None:
+    assert {*FRONT_DOOR, "fun", "x0", "params"} == set(inspect.signature(slgh.minimize).parameters)

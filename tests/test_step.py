@@ -11,11 +11,11 @@ import pytest
 from cases import CASES, Case, fun, grad, starts
 from slgh.backends.host import Host
 from slgh.backends.numpy import NumpyNoise, entropies
+from slgh.compose import Facts, compose
 from slgh.engine.box import Box
 from slgh.engine.door import first_state
 from slgh.engine.state import State, map_leaves
 from slgh.engine.step import Plan, step
-from slgh.method import Facts, compose
 from slgh.parts import Context
 from slgh.problems import rosenbrock
 

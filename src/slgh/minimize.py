@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from slgh.compose import Facts
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import make_run, read_data, read_sample_xi, read_x0
 from slgh.engine.evaluate import Objective, is_closed_form
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.loop import Run
 from slgh.engine.workers import open_workers
-from slgh.method import Facts, Method
+from slgh.method import Method
 from slgh.result import Result
 
 

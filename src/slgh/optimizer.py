@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.compose import Facts
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import make_run, read_sample_xi
 from slgh.engine.evaluate import real_array
-from slgh.method import Facts, Method
+from slgh.method import Method
 from slgh.parts import Query
 from slgh.result import Result, Status
 

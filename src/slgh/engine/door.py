@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends.host import Host
 from slgh.backends.numpy import NumpyContext, NumpyNoise, entropies, pick_index, xp
+from slgh.compose import Facts, compose
 from slgh.engine.auto import choose_samples, first_radius
 from slgh.engine.box import read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
@@ -26,7 +27,7 @@ from slgh.engine.loop import Run
 from slgh.engine.progress import Progress
 from slgh.engine.state import State
 from slgh.engine.step import Plan
-from slgh.method import Facts, Method, compose
+from slgh.method import Method
 
 OTHER_NAMES = {
     "jac": "grad",
