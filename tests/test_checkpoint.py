@@ -310,3 +310,11 @@ def test_gradients_are_saved_too(tmp_path: Path) -> None:
     with pytest.raises(Stopper):
         case.run(starts(1)[0], grad=failing, checkpoint=file)
     assert_same(case.run(starts(1)[0], checkpoint=file), whole)
+
+
+def test_a_run_that_averages_its_last_tenth_cannot_be_extended(tmp_path: Path) -> None:
+    case, file = CASES["auto stochastic"], tmp_path / "run"
+    options = {"schedule": "ratio", "gamma": 0.95, "checkpoint": file}
+    case.run(starts(1)[0], max_iter=20, **options)
+    with pytest.raises(ValueError, match="number of iterations, which the method plans by is 20, here it is 40"):
+        case.run(starts(1)[0], max_iter=40, **options)

@@ -49,3 +49,19 @@ def test_the_version() -> None:
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["reproduce", "--help"]])
 def test_there_is_help(arguments: list[str]) -> None:
     assert "Usage" in run(app, arguments).output
+
+
+def test_ctrl_c_ends_the_command_without_a_false_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    import slgh.reproduce.experiment as module
+
+    original = module.run_row
+
+    def interrupted(*args: object, **options: object) -> object:
+        outcome = original(*args, max_iter=5)
+        outcome.result.status[:] = slgh.Status.INTERRUPTED
+        return outcome
+
+    monkeypatch.setattr(module, "run_row", interrupted)
+    result = run(app, ["reproduce", "himmelblau"])
+    assert result.exit_code == 130
+    assert "differs" not in result.output
