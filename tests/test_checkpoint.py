@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def fails_after(n: int) -> Any:
 
 
 @every_method
-@pytest.mark.parametrize("at", [1, 7, 20])
+@pytest.mark.parametrize("at", [1, 2, 7, 20])
 def test_a_run_that_was_broken_off_is_continued_bit_for_bit(case: Case, at: int, tmp_path: Path) -> None:
     whole = case.run(starts(3), batched=True, history="full")
     file = tmp_path / "run.npz"
@@ -133,6 +134,28 @@ def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None
     assert_same(slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options), first)
     with pytest.raises(ValueError, match="its method is"):
         slgh.minimize(fun, starts(1)[0], update=Own(0.2), **options)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScaledDescent:
+    """A part whose field is an array."""
+
+    name: ClassVar[str] = "scaled"
+    steps: Any
+
+    def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
+        return ()
+
+    def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+        return x - self.steps * seen.g, state
+
+
+def test_a_part_may_hold_an_array(tmp_path: Path) -> None:
+    options = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
+    first = slgh.minimize(fun, starts(1)[0], update=ScaledDescent(steps=np.full(4, 0.1)), **options)
+    assert_same(slgh.minimize(fun, starts(1)[0], update=ScaledDescent(steps=np.full(4, 0.1)), **options), first)
+    with pytest.raises(ValueError, match="its method is"):
+        slgh.minimize(fun, starts(1)[0], update=ScaledDescent(steps=np.full(4, 0.2)), **options)
 
 
 def test_an_unseeded_run_goes_on_with_its_own_seed(tmp_path: Path) -> None:

@@ -282,7 +282,12 @@ def describe(thing: Any) -> str:
     """A method or part by its class and fields, the same in every process."""
     if thing is None or isinstance(thing, bool | int | float | str):
         return repr(thing)
-    names = [f.name for f in dataclasses.fields(thing)] if dataclasses.is_dataclass(thing) else sorted(vars(thing))
+    if isinstance(thing, np.ndarray):
+        return f"array {_digest(thing)}"
+    if dataclasses.is_dataclass(thing):
+        names = [f.name for f in dataclasses.fields(thing)]
+    else:
+        names = sorted(getattr(thing, "__dict__", ()))
     return f"{type(thing).__name__}({', '.join(f'{n}={describe(getattr(thing, n))}' for n in names)})"
 
 

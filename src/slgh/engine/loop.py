@@ -28,17 +28,15 @@ from slgh.result import Result, Status
 USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 """NumPy's default handling of floating-point errors, for the user's code inside ours."""
 
-
 NONE = np.zeros(1, bool)
 """None of the problems."""
-
 
 BROKEN_OFF: Any = object()
 """The answer to a query that Ctrl-C broke off."""
 
 
 class Stop(Exception):
-    """Thrown into the conversation to end it early with this status."""
+    """Raised in the loop to end all problems with this status."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -95,8 +93,8 @@ class Run:
         if self.progress:
             self.progress.open()
         try:
-            if self.k == 0 and self.plan.method.reports == "best" and not self.plan.ctx.stochastic:
-                yield from self._look_at_start()
+            if self.nfev == 0 and self.plan.method.reports == "best" and not self.plan.ctx.stochastic:
+                yield from self._unbroken(self._look_at_start())
             while self.active.size:
                 self._check_limits()
                 self.state, info = yield from self._unbroken(step(self.state, self.k, self.noise, self.plan))
@@ -113,7 +111,7 @@ class Run:
         return (yield from report(self))
 
     def _unbroken(self, talk: Generator[Query, Any, Any]) -> Generator[Query, Any, Any]:
-        """The conversation of a step; where a query is answered by BROKEN_OFF, the run ends here."""
+        """A conversation; where a query is answered by BROKEN_OFF, the run ends here."""
         answer = None
         while True:
             try:
@@ -126,10 +124,7 @@ class Run:
 
     def _look_at_start(self) -> Generator[Query, Any, None]:
         """Evaluate the start, so that the best point is never worse."""
-        answer = yield Query("fun", self.inside(self.state.x)[:, None, :])
-        if answer is BROKEN_OFF:
-            raise Stop(Status.INTERRUPTED)
-        values = answer[:, 0]
+        values = (yield Query("fun", self.inside(self.state.x)[:, None, :]))[:, 0]
         self.state = self.whole = self.state._replace(f_best=np.where(np.isfinite(values), values, np.inf))
         self._mark()
 

@@ -51,7 +51,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "fun": fun,
         "x_best": x if stochastic else np.where(better[:, None], x, whole.x_best),
         "fun_best": fun if stochastic else np.where(np.isfinite(fun_best), fun_best, np.nan),
-        "xhat": _inside(run, np.asarray(np.where(ended_before_pick[:, None], whole.x, whole.xhat))),
+        "xhat": run.inside(np.asarray(np.where(ended_before_pick[:, None], whole.x, whole.xhat))),
         "fun_se": fun_se,
         "t": whole.t,
         "nit": nit,
@@ -87,12 +87,7 @@ def _solutions(run: Run) -> NDArray[Any]:
             whole.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype),
             x,
         )
-    return _inside(run, x)
-
-
-def _inside(run: Run, x: NDArray[Any]) -> NDArray[Any]:
-    box = run.plan.box
-    return x if box is None else np.asarray(box.inside(x, np))
+    return run.inside(x)
 
 
 def _final_samples(run: Run, used: int) -> int:
