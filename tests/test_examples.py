@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import slgh
-from slgh.backends.numpy import NumpyNoise, entropies
+from slgh.backends.streams import NumpyNoise, entropies
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from slgh.backends.numpy import NumpyNoise, entropies, generator, pick_index
+from slgh.backends.streams import NumpyNoise, entropies, generator, pick_index
 
 D = 3
 
@@ -25,7 +25,7 @@ def test_how_it_is_read_does_not_matter(reads: list[int], marks: list[bool]) -> 
     noise, parts = make(), []
     for m, mark in zip(reads, marks, strict=False):
         if mark:
-            noise.mark()
+            noise.mark(0)
         parts.append(noise.normal(m).copy())
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), make().normal(sum(reads)))
 
@@ -39,7 +39,7 @@ def test_a_broken_off_iteration_gets_the_same_noise_again(
     samples = 1 << 17 if large else 1
     noise, straight = make(dtype=dtype, samples=samples), make(dtype=dtype, samples=samples)
     np.testing.assert_array_equal(noise.normal(before), straight.normal(before))
-    noise.mark()
+    noise.mark(0)
     for m in broken:
         noise.normal(m)
     noise.rewind()
@@ -78,7 +78,7 @@ def test_it_is_standard_normal(dtype: type) -> None:
 def test_xi_is_rewound_with_the_rest() -> None:
     noise = make(sample_xi=10)
     first = noise.xi(4)
-    noise.mark()
+    noise.mark(0)
     broken = noise.xi(5)
     noise.rewind()
     np.testing.assert_array_equal(noise.xi(5), broken)

@@ -39,7 +39,7 @@ def observe(
 ) -> Observed:
     """What the oracle sees; fun answers each query, non-finite values marked as the engine does."""
     ctx = Context(xp=np, **context)
-    talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k, noise, ctx)
+    talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k == 0, noise, ctx)
     answer = None
     while True:
         try:
@@ -190,7 +190,7 @@ def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
         return (rise[:, None] * directions).mean(axis=0) / T
 
     def ask(x: Any, state: Any, k: int) -> tuple[Observed, Any]:
-        talk = oracle.observe(x[None], np.array([T]), state, k, noise, Context(xp=np, stochastic=True))
+        talk = oracle.observe(x[None], np.array([T]), state, k == 0, noise, Context(xp=np, stochastic=True))
         answer = None
         while True:
             try:
@@ -206,7 +206,7 @@ def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
     expected = estimate(elsewhere, u[0, 6:], [0, 2]) - estimate(X, u[0, 6:], [0, 2]) + full
     np.testing.assert_allclose(seen.g[0], expected, rtol=1e-12)
     np.testing.assert_array_equal(state[0][0], X)
-    assert (oracle.cost(0, Context(xp=np)), oracle.cost(1, Context(xp=np))) == (16, 8)
+    assert (oracle.cost(True, Context(xp=np)), oracle.cost(False, Context(xp=np))) == (16, 8)
 
 
 def test_a_snapshot_without_a_finite_value_teaches_nothing() -> None:

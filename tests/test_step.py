@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cases import CASES, Case, fun, grad, starts
-from slgh.backends.host import Host
-from slgh.backends.numpy import NumpyNoise, entropies
+from slgh.backends.choices import Host
+from slgh.backends.streams import NumpyNoise, entropies
 from slgh.compose import Facts, compose
 from slgh.engine.box import Box
 from slgh.engine.door import first_state
@@ -56,7 +56,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
     x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
     ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)
     keys = entropies(3, B)
-    state = first_state(x, Plan(method=method, ctx=ctx, ops=Host(np), box=box), T, keys)
+    state = first_state(x, Plan(method=method, ctx=ctx, ops=Host(np), box=box), box, T, keys)
     noise: Any = NumpyNoise(keys, x.shape[1], x.dtype, 7 if case.stochastic else None)
     if xp is strict:
         state, noise = to_strict(state), StrictNoise(noise)
@@ -64,7 +64,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
     ctx = Context(xp=xp, needs=method.schedule.needs, stochastic=case.stochastic)
     plan = Plan(method=method, ctx=ctx, ops=Host(xp), box=box)
     for k in range(T):
-        talk = step(state, k, noise, plan)
+        talk = step(state, k, k % method.oracle.period == 0, noise, plan)
         values = None
         while True:
             try:

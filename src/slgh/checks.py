@@ -64,3 +64,9 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     lower = {choice.lower(): choice for choice in choices}
     near = get_close_matches(str(value).lower(), lower, n=1, cutoff=0.75)
     return f" Did you mean {lower[near[0]]}?" if near else ""
+
+
+def show(value: Any) -> str:
+    """A value's type and beginning, for errors."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -13,6 +13,7 @@ from slgh.method import METHODS, PROTOCOLS, SLOTS, Method, Recipe, lack
 FRONT_DOOR = (
     *("method", "grad", "args", "data", "sample_xi", "bounds", "vectorized", "batched", "max_evals", "max_iter"),
     *("max_seconds", "target", "seed", "workers", "callback", "progress", "history", "on_nonfinite", "checkpoint"),
+    "compiled",
 )
 """The arguments of `minimize` that are no hyperparameters, for hints."""
 
@@ -23,6 +24,8 @@ class Facts:
 
     closed_form: bool = False
     gradient: bool = False
+    differentiable: bool = False
+    """Whether there are gradients by automatic differentiation, should the method need them."""
     stochastic: bool = False
     terms: int | None = None
 
@@ -128,7 +131,7 @@ def _build(part: Any, values: Mapping[str, Any]) -> Any:
 
 def _refuse_mismatch(method: Method, facts: Facts) -> None:
     name, oracle, schedule = method.name, method.oracle, method.schedule
-    if oracle.asks == "gradients" and not (facts.gradient or facts.closed_form):
+    if oracle.asks == "gradients" and not (facts.gradient or facts.closed_form or facts.differentiable):
         raise ValueError(
             f"`{name}` needs gradients: pass `grad` (an Optimizer: gradients=True) or a closed form as `fun`, or "
             "take a zeroth-order method."

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from slgh import checks
+from slgh.backends import backend_of
 from slgh.compose import Facts
+from slgh.engine.advance import compile_loop
+from slgh.engine.block import Advance
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import make_run, read_data, read_sample_xi, read_x0
-from slgh.engine.evaluate import Objective, is_closed_form
+from slgh.engine.evaluate import Objective, is_closed_form, read_functions, refuse_functions, refuse_workers
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.loop import Run
 from slgh.engine.workers import open_workers
@@ -24,7 +28,7 @@ def minimize(
     x0: Any,
     *,
     method: str | Method = "auto",
-    grad: Callable[..., Any] | None = None,
+    grad: Callable[..., Any] | bool | None = None,
     args: tuple[Any, ...] = (),
     data: Any = None,
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
@@ -42,6 +46,8 @@ def minimize(
     history: int | str | None = 1000,
     on_nonfinite: str = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    compiled: bool | None = None,
+    tf32: bool = False,
     **params: Any,
 ) -> Result:
     r"""Minimise a function by Gaussian homotopy, or by any method of the paper.
@@ -55,8 +61,9 @@ def minimize(
         closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
         and t (...), whose value(x, 0) is f.
     x0
-        The start, (d,); or with `batched` (B, d), B problems at once. Its dtype, float32 or float64, is the run's;
-        lists and integers become float64.
+        The start, (d,); or with `batched` (B, d), B problems at once. Its type chooses the engine: NumPy, PyTorch (CPU
+        or CUDA) or JAX, and fun gets and returns arrays of that library. Its dtype, float32 or float64, and its
+        device are the run's; lists and integers become float64.
     method
         A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning: it takes the closed form, the gradient or
         the values, whichever there is, and lets t fall over exactly the budget. Its first t is a quarter of the box,
@@ -64,7 +71,8 @@ def minimize(
         Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It
         never returns a point worse than x0. Ill-conditioned smooth functions are better left to L-BFGS or CMA-ES.
     grad
-        The gradient, called as fun is, returning (d,).
+        The gradient, called as fun is, returning (d,). Functions of PyTorch and JAX arrays are differentiated where the
+        method needs it and there is none; `grad=True` says so to "auto", which otherwise takes values alone.
     args
         Further arguments of fun and grad, as in SciPy.
     data
@@ -72,7 +80,7 @@ def minimize(
         gets one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points (B, n, d).
     sample_xi
         Makes fun stochastic: (rng, n) -> n samples along the first axis, or an integer N for the indices of a sum of N
-        terms. fun gets one sample (a vectorised one (..., n)) after `data`.
+        terms. fun gets one sample (a vectorised one (..., n)) after `data`. rng is a NumPy Generator; for JAX a key.
     bounds
         A scipy Bounds or d pairs (low, high). Points outside are mirrored into the box, never evaluated.
     vectorized
@@ -92,7 +100,8 @@ def minimize(
         Evaluate points in parallel: a number of processes (-1: all cores), a callable like map, or an executor.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result`
-        where that is its parameter's name). Returning True or raising StopIteration stops the run.
+        where that is its parameter's name). Returning True or raising StopIteration stops the run. A compiled loop
+        has to stop for it at each iteration.
     progress
         Show a progress bar.
     history
@@ -105,6 +114,13 @@ def minimize(
     checkpoint
         A file, or a `slgh.Checkpoint`. Where it holds this run, the run is continued, to the same result bit for bit.
         x0, data, bounds, seed and method must be the same; that fun and args are the same is up to you.
+    compiled
+        None: the whole loop is compiled where that is possible, for JAX into a while_loop and on CUDA into a graph, and
+        `result.engine` tells; fun is then called while it is compiled, not at each point, and must do the same
+        work at every call. False: a Python loop. True: an error where it is not possible.
+    tf32
+        Whether fun may use TF32 on CUDA where PyTorch is set so. Zeroth-order methods turn it off while they run: its
+        10 bits of mantissa leave nothing of the difference between two close values.
     **params
         Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` or
         `noise` for the least t, and parts to swap: `oracle`, `schedule`, `update`.
@@ -139,38 +155,26 @@ def minimize(
     >>> print(np.round(result.x, 3))
     [0.819 0.671]
     """
-    closed = is_closed_form(fun)
-    if not closed and not callable(fun):
-        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.")
-    if grad is not None and not callable(grad):
-        raise TypeError(f"`grad` must be callable, got {grad!r}.")
-    if workers not in (None, 1) and (vectorized or closed):
-        raise ValueError(
-            "`workers` evaluate one point a time, `vectorized` functions all at once; pass one of the two."
-        )
+    backend = backend_of(x0)
+    x = read_x0(x0, backend, batched=batched)
+    rows = read_data(data, backend, len(x), batched=batched)
     xi = read_sample_xi(sample_xi)
-    B = len(read_x0(x0, batched=batched))
-    objective = Objective(
-        fun,
-        grad,
-        args=args if isinstance(args, tuple) else (args,),
-        data=read_data(data, B, batched=batched),
-        vectorized=vectorized,
-        batched=batched,
-        raise_nonfinite=on_nonfinite == "raise",
-    )
-    facts = Facts(
-        closed_form=closed,
-        gradient=grad is not None,
-        stochastic=xi is not None,
-        terms=xi if isinstance(xi, int) else None,
-    )
+    extra = args if isinstance(args, tuple) else (args,)
+    refuse_functions(fun, grad, extra, backend)
+    closed = is_closed_form(fun)
     run = make_run(
-        x0,
+        x,
+        backend,
         method=method,
-        facts=facts,
+        facts=Facts(
+            closed_form=closed,
+            gradient=grad is not None,
+            differentiable=backend.differentiates and not closed,
+            stochastic=xi is not None,
+            terms=xi if isinstance(xi, int) else None,
+        ),
         sample_xi=xi,
-        data=objective.data,
+        data=rows,
         bounds=bounds,
         batched=batched,
         max_evals=max_evals,
@@ -185,9 +189,25 @@ def minimize(
         checkpoint=checkpoint,
         params=params,
     )
-    with open_workers(workers, objective.point_calls()) as mappers:
-        objective.mappers[: len(mappers)] = mappers
-        return _drive(run, objective)
+    asks = run.plan.method.oracle.asks
+    functions = read_functions(
+        fun,
+        grad,
+        backend=backend,
+        args=extra,
+        vectorized=vectorized,
+        batched=batched,
+        differentiate=asks == "gradients",
+    )
+    refuse_workers(workers, functions)
+    python = "on_nonfinite='raise' looks at every value" if on_nonfinite == "raise" else ""
+    with backend.session(differences=asks == "values" and not tf32):
+        if checks.plain(workers) in (None, 1):
+            functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
+        objective = Objective(functions, data=rows, raise_nonfinite=on_nonfinite == "raise")
+        with open_workers(workers, functions.calls) as mappers:
+            functions.mappers[:] = mappers
+            return _drive(run, objective)
 
 
 def _drive(run: Run, objective: Objective) -> Result:
@@ -206,9 +226,14 @@ def _drive(run: Run, objective: Objective) -> Result:
                     interrupts.in_user_code = True
                     if interrupts.pending:
                         raise KeyboardInterrupt
-                    run.count(query)
-                    values = objective(query, run.rows)
-                    interrupts.in_user_code = False
+                    if isinstance(query, Advance):
+                        interrupts.in_user_code = False
+                        assert run.loop is not None
+                        values = run.loop.advance(*query)
+                    else:
+                        run.count(query)
+                        values = objective(query, run.rows)
+                        interrupts.in_user_code = False
                 except KeyboardInterrupt:
                     interrupts.in_user_code = interrupts.pending = False
                     values = run.interrupt(query)

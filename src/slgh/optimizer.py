@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.backends import backend_of
 from slgh.compose import Facts
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.door import make_run, read_sample_xi
-from slgh.engine.evaluate import real_array
+from slgh.engine.door import make_run, read_sample_xi, read_x0
 from slgh.method import Method
 from slgh.parts import Query
 from slgh.result import Result, Status
@@ -67,8 +67,11 @@ class Optimizer:
         **params: Any,
     ) -> None:
         xi = read_sample_xi(sample_xi)
+        backend = backend_of(x0)
+        self._backend = backend
         self._run = make_run(
-            x0,
+            read_x0(x0, backend, batched=batched),
+            backend,
             method=method,
             facts=Facts(gradient=gradients, stochastic=xi is not None, terms=xi if isinstance(xi, int) else None),
             sample_xi=xi,
@@ -95,7 +98,7 @@ class Optimizer:
     def _advance(self, values: Any) -> None:
         try:
             with np.errstate(all="ignore"):
-                self._query = self._talk.send(values)
+                self._query = self._talk.send(values)  # type: ignore[assignment]
         except StopIteration as end:
             self._query, self._result = None, end.value
 
@@ -120,22 +123,25 @@ class Optimizer:
         xi = self._pending().xi
         return xi if xi is None or self._run.batched else xi[0]
 
-    def ask(self) -> NDArray[Any]:
+    def ask(self) -> Any:
         """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
         points = self._pending().points
-        return np.array(points if self._run.batched else points[0])
+        return self._backend.copy(points if self._run.batched else points[0])
 
     def tell(self, points: Any, values: Any) -> None:
         """Give the values (n,), or gradients (n, d), of the points that were asked; batched with leading axis B."""
         query = self._pending()
+        backend = self._backend
         asked = query.points if self._run.batched else query.points[0]
-        if not np.array_equal(np.asarray(points), asked):
+        if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(asked)):
             raise ValueError("`points` must be those of the last `ask`, in their order.")
-        shape = asked.shape if query.what == "grad" else asked.shape[:-1]
-        array = real_array(values, "values", asked.dtype)
-        if array.shape != shape:
-            raise ValueError(f"`values` must have shape {shape} for points {asked.shape}, got {array.shape}.")
-        if self._raises and not np.isfinite(array).all():
+        shape = tuple(asked.shape if query.what == "grad" else asked.shape[:-1])
+        array = backend.real(values, "values")
+        if tuple(array.shape) != shape:
+            raise ValueError(
+                f"`values` must have shape {shape} for points {tuple(asked.shape)}, got {tuple(array.shape)}."
+            )
+        if self._raises and not np.isfinite(backend.host(array)).all():
             raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
         self._run.count(query)
         self._advance(array if self._run.batched else array[None])
@@ -156,8 +162,8 @@ class Optimizer:
         else:
             x, fun = run.whole.x_best, run.whole.f_best
         best: dict[str, Any] = {"x": x, "fun": fun, "t": run.whole.t}
-        if not run.batched:
-            best = {name: value[0] for name, value in best.items()}
+        native = self._backend.native
+        best = {n: native(a) if run.batched else native(a[0]) if a.ndim > 1 else a[0] for n, a in best.items()}
         return Result(
             **best,
             nit=run.k,

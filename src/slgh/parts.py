@@ -113,7 +113,9 @@ class Oracle(Protocol):
     """Where to query, and how to estimate. Write your own as a frozen dataclass.
 
     `observe` is a generator: it yields a Query, is sent the Answer, and returns (Observed, what to remember). `cost` is
-    the exact number of evaluations of iteration k. Directions come from `noise`, never from a generator of its own.
+    the exact number of evaluations of an iteration. `first` is True in every `period`-th iteration, beginning with the
+    very first; all others are alike, so that a compiled loop needs two programs at most. Directions come from
+    `noise`, never from a generator of its own.
     """
 
     name: ClassVar[str]
@@ -128,10 +130,12 @@ class Oracle(Protocol):
 
     @property
     def samples(self) -> int: ...
+    @property
+    def period(self) -> int: ...
 
     def init(self, x: Array, ctx: Context) -> Leaves: ...
-    def cost(self, k: int, ctx: Context) -> int: ...
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation: ...
+    def cost(self, first: bool, ctx: Context) -> int: ...
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation: ...
 
 
 @runtime_checkable

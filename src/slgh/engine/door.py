@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends.host import Host
-from slgh.backends.numpy import NumpyContext, NumpyNoise, entropies, pick_index, xp
+from slgh.backends import Backend
+from slgh.backends.backend import Keys
+from slgh.backends.streams import entropies, pick_index
 from slgh.compose import Facts, compose
 from slgh.engine.auto import choose_samples, first_radius
-from slgh.engine.box import read_bounds
+from slgh.engine.box import Box, read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
 from slgh.engine.limits import read_limits
@@ -28,6 +28,7 @@ from slgh.engine.progress import Progress
 from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Method
+from slgh.parts import Array
 
 OTHER_NAMES = {
     "jac": "grad",
@@ -54,16 +55,9 @@ NOT_HERE = {
 }
 
 
-def read_x0(x0: Any, *, batched: bool) -> NDArray[Any]:
-    """x0 as (B, d) in float32 or float64."""
-    if is_array_api_obj(x0) and not is_numpy_array(x0):
-        raise TypeError(f"`x0` must be a NumPy array or a list of numbers, got {type(x0).__name__}; convert it first.")
-    try:
-        x = np.asarray(x0)
-    except ValueError:
-        raise ValueError(f"`x0` must be an array of numbers, got {x0!r}.") from None
-    if x.dtype.kind in "iub":
-        x = x.astype(np.float64)
+def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
+    """x0 on the host as (B, d), in float32 or float64."""
+    x = backend.read(x0)
     if x.dtype not in (np.float32, np.float64):
         raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {x.dtype}.")
     if batched:
@@ -94,16 +88,16 @@ def read_seed(seed: Any, B: int) -> int | list[int]:
     return int(seed)
 
 
-def read_data(data: Any, B: int, *, batched: bool) -> tuple[NDArray[Any], ...]:
+def read_data(data: Any, backend: Backend, B: int, *, batched: bool) -> tuple[Array, ...]:
     """Arrays with leading axis B; without a batch, what is given is of the one problem."""
     if data is None:
         return ()
-    arrays = tuple(np.asarray(a) for a in (data if isinstance(data, tuple) else (data,)))
+    arrays = tuple(backend.data(a) for a in (data if isinstance(data, tuple) else (data,)))
     if not batched:
         return tuple(a[None] for a in arrays)
     for a in arrays:
-        if a.shape[:1] != (B,):
-            raise ValueError(f"`data` must have one row a problem, shape ({B}, ...); got {a.shape}.")
+        if tuple(a.shape[:1]) != (B,):
+            raise ValueError(f"`data` must have one row a problem, shape ({B}, ...); got {tuple(a.shape)}.")
     return arrays
 
 
@@ -130,12 +124,13 @@ def read_sample_xi(sample_xi: Any) -> Any:
 
 
 def make_run(
-    x0: Any,
+    x: NDArray[Any],
+    backend: Backend,
     *,
     method: str | Method,
     facts: Facts,
     sample_xi: Any,
-    data: tuple[NDArray[Any], ...] = (),
+    data: tuple[Array, ...] = (),
     bounds: Any,
     batched: bool,
     max_evals: int | None,
@@ -157,7 +152,6 @@ def make_run(
         if name in NOT_HERE:
             raise TypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
     checks.choice("on_nonfinite", on_nonfinite, ("reject", "penalize", "raise"))
-    x = read_x0(x0, batched=batched)
     B, d = x.shape
     box = read_bounds(bounds, d, x.dtype)
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
@@ -172,7 +166,7 @@ def make_run(
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
     needs = bound.schedule.needs | ({"f"} & bound.oracle.provides if stochastic and target is not None else set())
-    ctx = NumpyContext(xp=xp, needs=needs, stochastic=stochastic)
+    ctx = backend.context(frozenset(needs), stochastic=stochastic)
     best = bound.reports == "best" and not stochastic
     reserve = bound.oracle.samples if stochastic else 1
     if limits.max_evals is not None:
@@ -186,8 +180,8 @@ def make_run(
     plan = Plan(
         method=bound,
         ctx=ctx,
-        ops=Host(xp),
-        box=box,
+        ops=backend.ops,
+        box=None if box is None else Box(*(backend.native(side) for side in box)),
         penalize=on_nonfinite == "penalize",
         tail_from=int(0.9 * T) if averaged and T is not None else None,
     )
@@ -195,7 +189,8 @@ def make_run(
     used = read_seed(seed, B)
     identity: dict[str, Any] = {
         "x0": _digest(x),
-        "data": [_digest(a) for a in data],
+        "arrays": backend.name,
+        "data": [_digest(backend.host(a)) for a in data],
         "method": describe(composed),
         "number of iterations, which the method plans by": T if planned or averaged else None,
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
@@ -210,8 +205,10 @@ def make_run(
     keys = entropies(used, B)
     run = Run(
         plan=plan,
-        state=first_state(x, plan, T, keys),
-        noise=NumpyNoise(keys, d, x.dtype, sample_xi, samples=max(bound.oracle.samples, facts.terms or 0)),
+        state=first_state(x, plan, box, T, keys),
+        backend=backend,
+        noise=backend.noise(keys, d, sample_xi, samples=max(bound.oracle.samples, facts.terms or 0)),
+        box=box,
         limits=limits,
         reserve=reserve,
         identity=identity,
@@ -227,11 +224,12 @@ def make_run(
     return run
 
 
-def first_state(x: NDArray[Any], plan: Plan, T: int | None, keys: list[tuple[int, int]]) -> State:
-    """The state before the first iteration."""
+def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys) -> State:
+    """The state before the first iteration, in NumPy arrays."""
     method, B = plan.method, x.shape[0]
+    ctx = dataclasses.replace(plan.ctx, xp=np)
     t1 = method.schedule.t1
-    t = first_radius(x, plan.box) if t1 is None else np.full(B, t1, x.dtype)
+    t = first_radius(x, box) if t1 is None else np.full(B, t1, x.dtype)
     floor = first_floor(x, t, method)
     inf = np.full(B, np.inf, x.dtype)
     zero = np.zeros(B, x.dtype)
@@ -239,9 +237,9 @@ def first_state(x: NDArray[Any], plan: Plan, T: int | None, keys: list[tuple[int
     return State(
         x=x,
         t=t,
-        oracle=method.oracle.init(x, plan.ctx),
-        schedule=method.schedule.init(t, floor, xp),
-        update=method.update.init(x, xp),
+        oracle=method.oracle.init(x, ctx),
+        schedule=method.schedule.init(t, floor, np),
+        update=method.update.init(x, np),
         floor=floor,
         x_best=x,
         f_best=inf,

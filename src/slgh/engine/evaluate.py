@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh import checks
+from slgh.backends import Backend
 from slgh.engine.workers import Call, Mapper
-from slgh.parts import Query
+from slgh.parts import Array, Query
 
 CLOSED_FORM = ("value", "grad", "dt", "trace")
+
+ASKED = {"F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}
+"""Which method of a closed form answers which query; "fun" and "grad" are those at t = 0."""
 
 
 def is_closed_form(fun: Any) -> bool:
@@ -30,156 +36,185 @@ class PointCall:
         return self.fun(*item, *self.args)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectorized:
+    """The user's functions of many points: fun and grad, or a closed form.
+
+    Without `batched` there is no batch axis for them to see. Nothing here looks at values, so that a loop can be
+    compiled with it.
+    """
+
+    backend: Backend
+    fun: Any
+    grad: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    batched: bool
+
+    @property
+    def calls(self) -> list[Call]:
+        """What workers call: nothing."""
+        return []
+
+    @property
+    def mappers(self) -> list[Mapper | None]:
+        """Where workers are put: nowhere."""
+        return []
+
+    def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+        extras = [a[:, None] for a in data]
+        if query.xi is not None:
+            extras.append(query.xi)
+        leading: list[Any] = [query.points]
+        fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
+        if is_closed_form(self.fun):
+            method = ASKED.get(query.what, "value" if query.what == "fun" else "grad")
+            fun, name = getattr(self.fun, method), f"fun.{method}"
+            xp, shape = self.backend.xp, query.points.shape[:2]
+            leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
+        assert fun is not None
+        given = [*leading, *extras] if self.batched else [a[0] for a in (*leading, *extras)]
+        with self.backend.calling(query.points):
+            found = fun(*given, *self.args)
+        return self._check_shape(found, query, name)
+
+    def _check_shape(self, found: Any, query: Query, name: str) -> Array:
+        B, n, d = query.points.shape
+        of, shape = ("gradient", (B, n, d)) if name.endswith("grad") else ("value", (B, n))
+        values = self.backend.real(found, name)
+        seen = 0 if self.batched else 1
+        if tuple(values.shape) != shape[seen:]:
+            raise ValueError(
+                f"`{name}` must return one {of} a point, shape {shape[seen:]} for points of shape "
+                f"{(B, n, d)[seen:]}; got {tuple(values.shape)}."
+            )
+        return values if self.batched else values[None]
+
+
+class Pointwise:
+    """The user's functions of one point, called in a loop or by workers."""
+
+    def __init__(self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...]) -> None:
+        self.backend, self.fun, self.grad, self.args = backend, fun, grad, args
+        self.calls: list[Call] = [PointCall(f, args) for f in (fun, grad) if f is not None]
+        self.mappers: list[Mapper | None] = [None] * len(self.calls)
+
+    def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+        points, xi, backend = query.points, query.xi, self.backend
+        B, n, d = points.shape
+        items = [
+            (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (xi[b, i],)))
+            for b in range(B)
+            for i in range(n)
+        ]
+        which = 0 if query.what == "fun" else 1
+        call, mapper = self.calls[which], self.mappers[which]
+        with backend.calling(points):
+            found = [call(item) for item in items] if mapper is None else list(mapper(call, items))
+        if which == 0:
+            return backend.xp.reshape(backend.stack([backend.number(v) for v in found]), (B, n))
+        return backend.xp.reshape(backend.stack([self._vector(v, d) for v in found]), (B, n, d))
+
+    def mapped(self, *, data: int, xi: bool) -> Vectorized:
+        """The same functions of many points, by the backend's own mapping."""
+        fun = self.backend.mapped(self.fun, data=data, xi=xi, vector=False)
+        grad = self.grad
+        if grad is not None:
+            derived = isinstance(grad, type(self.backend.gradient(fun, vectorized=True)))
+            grad = (
+                self.backend.gradient(fun, vectorized=True)
+                if derived
+                else self.backend.mapped(grad, data=data, xi=xi, vector=True)
+            )
+        return Vectorized(backend=self.backend, fun=fun, grad=grad, args=self.args, batched=True)
+
+    def _vector(self, value: Any, d: int) -> Array:
+        array = self.backend.real(value, "grad")
+        if tuple(array.shape) != (d,):
+            raise ValueError(f"`grad` must return an array of shape ({d},), got shape {tuple(array.shape)}.")
+        return array
+
+
 class Objective:
     """The user's functions, with the arguments that belong to each problem.
 
     Parameters
     ----------
-    fun, grad
-        Functions of one point, or with `vectorized` of points (..., d); or `fun` a closed form.
-    batched
-        Whether there is a batch axis for vectorised functions to see.
+    functions
+        How they are called: Vectorized or Pointwise.
     data
         Arrays with leading axis B, one row a problem.
     """
 
     def __init__(
         self,
-        fun: Any,
-        grad: Callable[..., Any] | None,
+        functions: Vectorized | Pointwise,
         *,
-        args: tuple[Any, ...],
-        data: tuple[NDArray[Any], ...],
-        vectorized: bool,
-        batched: bool,
+        data: tuple[Array, ...],
         raise_nonfinite: bool,
     ) -> None:
-        self.fun, self.grad = fun, grad
-        self.closed = is_closed_form(fun)
-        self.args, self.data = args, data
+        self.functions, self.data = functions, data
+        self.raise_nonfinite = raise_nonfinite
         self._rows: NDArray[np.intp] | None = None
         self._data = data
-        self.vectorized, self.batched = vectorized, batched
-        self.raise_nonfinite = raise_nonfinite
-        self.mappers: list[Mapper | None] = [None, None]
-        self._calls = self.point_calls()
 
-    def point_calls(self) -> list[Call]:
-        """The functions that workers call, one point a time."""
-        if self.vectorized or self.closed:
-            return []
-        return [PointCall(f, self.args) for f in (self.fun, self.grad) if f is not None]
-
-    def __call__(self, query: Query, rows: NDArray[np.intp]) -> NDArray[Any]:
+    def __call__(self, query: Query, rows: NDArray[np.intp]) -> Array:
         """Values (B, n), or gradients (B, n, d), in the points' dtype, for the problems `rows`."""
-        points: NDArray[Any] = query.points
         if self.data and rows is not self._rows:
-            self._rows, self._data = rows, tuple(a[rows] for a in self.data)
-        gradient = query.what in ("grad", "F.grad")
-        name = "grad" if gradient else "fun"
-        if self.closed or query.what.startswith("F"):
-            values = self._ask_closed_form(query)
-        elif self.vectorized:
-            values = self._ask_vectorized(query, name)
-        else:
-            values = self._ask_pointwise(query, name)
-        if self.raise_nonfinite and not np.isfinite(values).all():
-            bad = ~np.isfinite(values).all(axis=tuple(range(2, values.ndim)))
-            b, i = np.argwhere(bad)[0]
-            raise FloatingPointError(
-                f"`{name}` must be finite with on_nonfinite='raise', got {values[b, i]} at x = {points[b, i]}."
-            )
+            at = self.functions.backend.index(rows)
+            self._rows, self._data = rows, tuple(a[at] for a in self.data)
+        values = self.functions.answer(query, self._data)
+        if self.raise_nonfinite:
+            self._raise_nonfinite(query, values)
         return values
 
-    def _extras(self, query: Query) -> list[Any]:
-        """data as (B, 1, ...) and xi as (B, n, ...), without B where there is no batch axis."""
-        if query.xi is None and not self._data:
-            return []
-        extras = [a[:, None] for a in self._data]
-        if query.xi is not None:
-            extras.append(query.xi)
-        return extras if self.batched else [a[0] for a in extras]
-
-    def _ask_vectorized(self, query: Query, name: str) -> NDArray[Any]:
-        points = query.points
-        points.flags.writeable = False
-        fun = self.fun if name == "fun" else self.grad
-        assert fun is not None
-        found = fun(points if self.batched else points[0], *self._extras(query), *self.args)
-        return self._check_shape(found, query, name)
-
-    def _ask_closed_form(self, query: Query) -> NDArray[Any]:
-        points, extras = query.points, self._extras(query)
-        what = {"fun": "value", "F": "value", "F.trace": "trace", "F.dt": "dt"}.get(query.what, "grad")
-        t = np.zeros(1, points.dtype) if query.t is None else query.t
-        t = np.broadcast_to(t, points.shape[:2])
-        if not self.batched:
-            points, t = points[0], t[0]
-        found = getattr(self.fun, what)(points, t, *extras, *self.args)
-        return self._check_shape(found, query, f"fun.{what}")
-
-    def _check_shape(self, found: Any, query: Query, name: str) -> NDArray[Any]:
-        B, n, d = query.points.shape
-        shape = (B, n, d) if name.endswith("grad") else (B, n)
-        values = real_array(found, name, query.points.dtype)
-        if values.shape != (shape if self.batched else shape[1:]):
-            what = "one gradient a point" if name.endswith("grad") else "one value a point"
-            raise ValueError(
-                f"`{name}` must return {what}, shape {shape if self.batched else shape[1:]} for points of shape "
-                f"{query.points.shape if self.batched else (n, d)}; got {values.shape}."
+    def _raise_nonfinite(self, query: Query, values: Array) -> None:
+        host = self.functions.backend.host
+        found = host(values)
+        bad = ~np.isfinite(found).all(axis=tuple(range(2, found.ndim)))
+        if bad.any():
+            b, i = np.argwhere(bad)[0]
+            name = "grad" if query.what in ("grad", "F.grad") else "fun"
+            raise FloatingPointError(
+                f"`{name}` must be finite with on_nonfinite='raise', got {found[b, i]} at x = "
+                f"{host(query.points)[b, i]}."
             )
-        return values if self.batched else values[None]
-
-    def _ask_pointwise(self, query: Query, name: str) -> NDArray[Any]:
-        points = query.points
-        B, n, d = points.shape
-        xi = query.xi
-        items = [
-            (
-                points[b, i].copy(),
-                *(a[b] for a in self._data),
-                *(() if xi is None else (xi[b, i],)),
-            )
-            for b in range(B)
-            for i in range(n)
-        ]
-        which = 0 if name == "fun" else 1
-        call, mapper = self._calls[which], self.mappers[which]
-        found = [call(item) for item in items] if mapper is None else list(mapper(call, items))
-        if name == "grad":
-            rows = [_vector(v, d, points.dtype) for v in found]
-            return np.array(rows, points.dtype).reshape(B, n, d)
-        return np.array([_number(v) for v in found], points.dtype).reshape(B, n)
 
 
-def _number(value: Any) -> float:
-    """A real number from what `fun` returned for one point; an array of size 1 counts."""
-    if type(value) is float or isinstance(value, np.floating):
-        return value  # type: ignore[return-value]
-    array = real_array(value, "fun", np.float64)
-    if array.size != 1:
-        raise ValueError(f"`fun` must return one number a point, got {_show(value)}.")
-    return float(array.reshape(()))
+def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:
+    """Raise unless `fun` and `grad` are what they must be."""
+    if not is_closed_form(fun) and not callable(fun):
+        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.")
+    if grad is True and not backend.differentiates:
+        raise ValueError("`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient.")
+    if grad is not None and grad is not True and not callable(grad):
+        raise TypeError(f"`grad` must be callable, got {grad!r}.")
+    backend.refuse((fun, grad, *args))
 
 
-def _vector(value: Any, d: int, dtype: Any) -> NDArray[Any]:
-    array = real_array(value, "grad", dtype)
-    if array.shape != (d,):
-        raise ValueError(f"`grad` must return an array of shape ({d},), got shape {array.shape}.")
-    return array
+def read_functions(
+    fun: Any,
+    grad: Any,
+    *,
+    backend: Backend,
+    args: tuple[Any, ...],
+    vectorized: bool,
+    batched: bool,
+    differentiate: bool,
+) -> Vectorized | Pointwise:
+    """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
+    closed = is_closed_form(fun)
+    if differentiate and not closed and not callable(grad):
+        grad = backend.gradient(fun, vectorized=vectorized)
+    if vectorized or closed:
+        return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched)
+    return Pointwise(backend, fun, grad if differentiate else None, args)
 
 
-def real_array(value: Any, name: str, dtype: Any) -> NDArray[Any]:
-    """An array of real numbers of our own, or an error that names who returned what."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        array = np.asarray(None)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"`{name}` must return real numbers, got {_show(value)}.")
-    return array.astype(dtype)
-
-
-def _show(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"
+def refuse_workers(workers: Any, functions: Vectorized | Pointwise) -> None:
+    """Workers are for functions of one point."""
+    if checks.plain(workers) not in (None, 1) and isinstance(functions, Vectorized):
+        raise ValueError(
+            "`workers` evaluate one point a time, `vectorized` functions all at once; pass one of the two."
+        )

@@ -41,8 +41,8 @@ class Limits:
         if self.max_evals is None:
             return self.max_iter
         left = self.max_evals - reserve
-        period = getattr(oracle, "period", 1)
-        costs = [oracle.cost(k, ctx) for k in range(period)]
+        period = oracle.period
+        costs = [oracle.cost(k == 0, ctx) for k in range(period)]
         rounds = max(0, left // sum(costs))
         left -= rounds * sum(costs)
         n = rounds * period

@@ -14,22 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.numpy import NumpyNoise
+from slgh.backends import Backend
+from slgh.backends.backend import Loop, Source
 from slgh.engine import checkpoint
-from slgh.engine.history import History, Row
+from slgh.engine.advance import advance
+from slgh.engine.block import Advance, Carry
+from slgh.engine.box import Box
+from slgh.engine.history import History
+from slgh.engine.iterate import iterate
 from slgh.engine.limits import Limits
 from slgh.engine.progress import Progress
 from slgh.engine.report import report
 from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
-from slgh.engine.step import PATIENCE, Info, Plan, step
+from slgh.engine.step import Plan
 from slgh.parts import Query
 from slgh.result import Result, Status
 
 USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 """NumPy's default handling of floating-point errors, for the user's code inside ours."""
-
-NONE = np.zeros(1, bool)
-"""None of the problems."""
 
 BROKEN_OFF: Any = object()
 """The answer to a query that Ctrl-C broke off."""
@@ -44,12 +46,19 @@ class Stop(Exception):
 
 @dataclass(kw_only=True)
 class Run:
-    """One call of `minimize`, or one `Optimizer`: what it is made of, and how far it has come."""
+    """One call of `minimize`, or one `Optimizer`: what it is made of, and how far it has come.
+
+    What the iterations compute with (`state`, `plan`, `noise`) is of the backend; the host's books (`whole`, `seen`,
+    `status`, `counts`, `history`) are NumPy arrays over all problems.
+    """
 
     plan: Plan
     state: State
-    """Of the active problems."""
-    noise: NumpyNoise
+    """Of the problems `members`, in arrays of the backend."""
+    backend: Backend
+    noise: Source
+    box: Box | None
+    """The bounds as NumPy arrays."""
     limits: Limits
     reserve: int
     """Evaluations of each problem that are kept for its final value."""
@@ -68,6 +77,9 @@ class Run:
         self.t1 = self.state.t
         self.seconds = 0.0
         self.active: NDArray[np.intp] = np.arange(B)
+        """The problems that have not ended."""
+        self.members = self.active
+        """The problems that `state` is of: the active ones, or in a compiled loop all."""
         self.rows = self.active
         """The problems that the current query is about."""
         self.whole = self.state
@@ -79,16 +91,24 @@ class Run:
         """Where each problem last stood and f there, for the callback."""
         if self.saver and self.saver.found:
             self._load(*self.saver.found)
+        self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), self.whole)
         self.plan = dataclasses.replace(self.plan, picks=frozenset(self.whole.xhat_at.tolist()))
-        self._mark()
+        self.engine = self.backend.engine
+        self.why = ""
+        """Why the loop is not a compiled one, where that may surprise."""
+        self.loop: Loop | None = None
+        self.carry: Carry | None = None
+        self.pace = 1
+        """How many iterations the next block of a compiled loop may have."""
+        self.mark()
         self._clock = time.monotonic()
 
-    def _mark(self) -> None:
+    def mark(self) -> None:
         """Remember the beginning of an iteration: should it not be completed, it is done again from here."""
-        self.noise.mark()
+        self.noise.mark(self.k)
         self._marked = self.nfev, self.njev
 
-    def conversation(self) -> Generator[Query, Any, Result]:
+    def conversation(self) -> Generator[Query | Advance, Any, Result]:
         """Iterate until every problem has ended, then ask for the final values."""
         if self.progress:
             self.progress.open()
@@ -97,20 +117,17 @@ class Run:
                 yield from self._unbroken(self._look_at_start())
             while self.active.size:
                 self._check_limits()
-                self.state, info = yield from self._unbroken(step(self.state, self.k, self.noise, self.plan))
-                self.k += 1
-                self._mark()
-                self._after_iteration(info)
+                yield from self._unbroken(advance(self) if self.loop else iterate(self))
         except Stop as stop:
             self.save()
-            self._end(np.ones(self.active.size, bool), stop.status.value)
+            self.end(np.ones(self.active.size, bool), stop.status.value)
         else:
             self.save()
         if self.progress:
             self.progress.close(self.k, self.whole.f_best, self.whole.t)
         return (yield from report(self))
 
-    def _unbroken(self, talk: Generator[Query, Any, Any]) -> Generator[Query, Any, Any]:
+    def _unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """A conversation; where a query is answered by BROKEN_OFF, the run ends here."""
         answer = None
         while True:
@@ -124,17 +141,22 @@ class Run:
 
     def _look_at_start(self) -> Generator[Query, Any, None]:
         """Evaluate the start, so that the best point is never worse."""
-        values = (yield Query("fun", self.inside(self.state.x)[:, None, :]))[:, 0]
-        self.state = self.whole = self.state._replace(f_best=np.where(np.isfinite(values), values, np.inf))
-        self._mark()
+        xp = self.plan.ctx.xp
+        x = self.backend.native(self.inside(self.whole.x))
+        values = (yield Query("fun", x[:, None, :]))[:, 0]
+        f_best = xp.where(xp.isfinite(values), values, xp.inf)
+        self.state = self.state._replace(f_best=f_best)
+        if self.carry:
+            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=f_best))
+        self.mark()
 
-    def interrupt(self, query: Query) -> Any:
+    def interrupt(self, query: Query | Advance) -> Any:
         """Break off the run while `query` is asked: what to answer it with, so that the run ends in good order."""
-        if self.active.size:
+        if isinstance(query, Advance) or self.active.size:
             self.noise.rewind()
             return BROKEN_OFF
         self.status[self.rows] = Status.INTERRUPTED
-        return np.full(query.points.shape[:2], np.nan)
+        return self.plan.ctx.xp.full_like(query.points[..., 0], np.nan)
 
     def close_after(self, error: BaseException) -> None:
         """An exception ends the run: save the last complete iteration, and say so in the exception."""
@@ -153,21 +175,8 @@ class Run:
         else:
             self.njev += query.points.shape[1]
 
-    def _after_iteration(self, info: Info) -> None:
-        """Host contact: record, call back, end problems, save, show."""
-        if self.history.wants(self.k - 1):
-            self.history.record(self._row(info))
-        stopped = self.callback is not None and self._called_back(info)
-        given_up = NONE if info.ok is None else self.state.bad >= PATIENCE
-        reached = self._reached(info)
-        if (given_up is not NONE and given_up.any()) or (reached is not NONE and reached.any()):
-            which = np.broadcast_to(given_up | reached, self.active.shape)
-            if self.history.limit:
-                self.history.end(which, self._row(info))
-            if self.plan.ctx.stochastic:
-                x = np.where(np.broadcast_to(reached, which.shape)[:, None], info.x, self.state.x)
-                self.state = self.state._replace(x=x)
-            self._end(which, np.where(reached, Status.TARGET, Status.NONFINITE))
+    def after_contact(self, *, stopped: bool) -> None:
+        """What the host does after it has seen the iterations: stop, save, show."""
         if stopped and self.active.size:
             raise Stop(Status.CALLBACK)
         if self.saver and self.active.size and self.saver.due(self.k):
@@ -175,28 +184,14 @@ class Run:
         if self.progress and self.active.size:
             self.progress.show(self.k, self.state.f_best, self.state.t, self.active.size)
 
-    def _row(self, info: Info) -> Row:
-        """What the history records of an iteration."""
-        x = self.inside(info.x) if self.history.with_x else None
-        best = np.full_like(info.t, np.nan) if self.plan.ctx.stochastic else self.state.f_best
-        return Row(self.k - 1, self.nfev, self._known(info), info.t, best, self.active, x)
-
-    def _reached(self, info: Info) -> NDArray[np.bool_]:
-        """Which problems have reached the target: by a value, or for a stochastic fun by its estimate at x."""
-        target = self.limits.target
-        if target is None:
-            return NONE
-        if not self.plan.ctx.stochastic:
-            return np.asarray(self.state.f_best <= target)
-        return np.asarray(self._known(info) <= target)
-
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
         limits, plan = self.limits, self.plan
         if limits.max_iter is not None and self.k >= limits.max_iter:
             raise Stop(Status.COMPLETED)
         if limits.max_evals is not None:
-            needed = plan.method.oracle.cost(self.k, plan.ctx) + self.reserve
+            oracle = plan.method.oracle
+            needed = oracle.cost(self.k % oracle.period == 0, plan.ctx) + self.reserve
             if self.nfev + self.njev + needed > limits.max_evals:
                 planned = plan.method.schedule.planned and self.k > 0
                 raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
@@ -207,51 +202,48 @@ class Run:
         """Seconds this run has taken, earlier sittings included."""
         return self.seconds + time.monotonic() - self._clock
 
-    def _end(self, which: NDArray[np.bool_], status: Any) -> None:
+    def end(self, which: NDArray[np.bool_], status: Any) -> None:
         """End those of the active problems, and go on with the others."""
         ended, left = self.active[which], np.flatnonzero(~which)
         self.status[ended] = np.broadcast_to(status, which.shape)[which]
         self.counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]])
         self.gather()
         self.active = self.rows = self.active[left]
-        self.state = map_leaves(lambda leaf: leaf[left], self.state)
-        self.noise.keep(left)
+        if self.loop is None:
+            self.members = self.active
+            rows = self.backend.index(left)
+            self.state = map_leaves(lambda leaf: leaf[rows], self.state)
+            self.noise.keep(left)
 
     def gather(self) -> None:
         """Bring `whole` up to date."""
-        self.whole = map_leaves(self._spread, self.whole, self.state)
+        self.whole = map_leaves(lambda whole, part: self.spread(whole, self.backend.host(part)), self.whole, self.state)
 
-    def _spread(self, whole: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-        """`whole` (all problems) with the rows of the active ones replaced by `part`."""
-        if self.active.size == whole.shape[0]:
+    def spread(self, whole: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
+        """`whole` (all problems) with the rows of the members replaced by `part`."""
+        if self.members.size == whole.shape[0]:
             return part
         whole = whole.copy()
-        whole[self.active] = part
+        whole[self.members] = part
         return whole
-
-    def _known(self, info: Info) -> NDArray[Any]:
-        """f at the iterates, NaN where it is not known."""
-        if info.f is None:
-            return np.full_like(info.t, np.nan)
-        return info.f if info.ok is None else np.where(info.ok, info.f, np.nan)
 
     def inside(self, x: NDArray[Any]) -> NDArray[Any]:
         """x mirrored into the box."""
-        box = self.plan.box
-        return x if box is None else np.asarray(box.inside(x, self.plan.ctx.xp))
+        return x if self.box is None else np.asarray(self.box.inside(x, np))
 
-    def _called_back(self, info: Info) -> bool:
-        """Call the user's callback with what the iteration saw; whether it asks to stop."""
-        assert self.callback is not None
+    def called_back(self, x: NDArray[Any], fun: NDArray[Any], t: NDArray[Any]) -> bool:
+        """Call the user's callback with where the members stood; whether it asks to stop."""
+        if self.callback is None:
+            return False
         self.gather()
-        now = {"x": self.inside(info.x), "fun": self._known(info), "t": info.t}
-        self.seen = {name: self._spread(self.seen[name], part) for name, part in now.items()}
+        now = {"x": self.inside(x), "fun": fun, "t": t}
+        self.seen = {name: self.spread(self.seen[name], part) for name, part in now.items()}
         stochastic = self.plan.ctx.stochastic
         best_x, best = (self.seen["x"], self.seen["fun"]) if stochastic else (self.whole.x_best, self.whole.f_best)
         found = {**self.seen, "x_best": best_x, "fun_best": best}
-        if not self.batched:
-            found = {name: value[0] for name, value in found.items()}
-        result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **found)
+        native = self.backend.native
+        shown = {name: native(a) if self.batched else native(a[0]) if a.ndim > 1 else a[0] for name, a in found.items()}
+        result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **shown)
         try:
             with np.errstate(**USUAL):
                 answer = self.callback(result)
@@ -294,11 +286,10 @@ class Run:
 
         self.k, (self.nfev, self.njev) = meta["k"], meta["marked"]
         self.seconds = meta["seconds"]
-        self.active = self.rows = arrays["active"]
+        self.active = self.members = self.rows = arrays["active"]
         self.status, self.counts = arrays["status"], arrays["counts"]
         self.seen = group("seen.")
         self.whole = from_arrays(group("state."), like=self.state)
-        self.state = map_leaves(lambda leaf: leaf[self.active], self.whole)
         self.history.load(group("history."), group("ended."), meta["stride"])
         self.noise.keep(self.active)
         self.noise.load(group("noise."))

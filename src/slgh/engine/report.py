@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from slgh.engine.loop import Run
 
 
+OF_THE_PROBLEM = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
+"""What is returned as arrays of x0's library, on its device; counts and the history are NumPy's."""
+
+
 def report(run: Run) -> Generator[Query, Any, Result]:
     """Ask for f at each problem's solution where it is not known, then say how the run went."""
-    plan, whole = run.plan, run.whole
+    plan, whole, backend = run.plan, run.whole, run.backend
     nit, nfev, njev = run.counts.copy()
     stochastic = plan.ctx.stochastic
     x = _solutions(run)
@@ -28,7 +32,8 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     if asked.size and n:
         run.rows = asked
         points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
-        values = yield Query("fun", points, xi=run.noise.last_xi(n, asked) if stochastic else None)
+        xi = run.noise.last_xi(n, asked) if stochastic else None
+        values = backend.host((yield Query("fun", backend.native(points), xi=xi)))
         fun[asked] = values.mean(axis=1)
         fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else 0.0
         nfev[asked] += n
@@ -62,8 +67,10 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "success": finite & ((status == Status.COMPLETED) | (status == Status.TARGET)),
     }
     history = run.history.arrays()
-    if not run.batched:
-        found = {name: value[0] if value.ndim > 1 else value[0].item() for name, value in found.items()}
+    if run.batched:
+        found |= {name: backend.native(found[name]) for name in OF_THE_PROBLEM}
+    else:
+        found = {name: backend.native(a[0]) if a.ndim > 1 else a[0].item() for name, a in found.items()}
         found["status"] = Status(found["status"])
         history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
     return Result(
@@ -71,7 +78,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         message=_message(run, status),
         history=history,
         method=plan.method,
-        engine="numpy",
+        engine=run.engine,
         seed=run.seed,
     )
 
@@ -108,7 +115,7 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-    return text
+    return f"{text} {run.why}" if run.why else text
 
 
 def _range(t: NDArray[Any]) -> str:

@@ -34,7 +34,7 @@ class Plan:
     ops: Ops
     box: Box | None = None
     penalize: bool = False
-    tail_from: int | None = None
+    tail_from: Any = None
     """The iteration from which iterates are summed for their mean."""
     picks: frozenset[int] | None = None
     """The iterations whose iterate is some problem's xhat; None: look at each."""
@@ -58,13 +58,16 @@ class Info(NamedTuple):
     ok: Array | None
 
 
-def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
-    """One iteration of all problems: observe, move x, move t. Yields queries inside the box, is sent raw values."""
+def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
+    """Iteration k of all problems: observe, move x, move t. Yields queries inside the box, is sent raw values.
+
+    `first` tells whether it is the first of the oracle's period; k itself may be an array without dimensions.
+    """
     method, xp, ops = plan.method, plan.ctx.xp, plan.ops
     x, t = state.x, state.t
     best = state.x_best, state.f_best
     worst = state.worst
-    talk = method.oracle.observe(x, t, state.oracle, k, noise, plan.ctx)
+    talk = method.oracle.observe(x, t, state.oracle, first, noise, plan.ctx)
     answer: Answer | None = None
     while True:
         try:
@@ -109,7 +112,7 @@ def step(state: State, k: int, noise: Noise, plan: Plan) -> Generator[Query, Arr
         xhat=xhat,
         xhat_norm=xhat_norm,
         xhat_at=state.xhat_at,
-        tail=() if plan.tail_from is None else (state.tail[0] + new_x * float(k >= plan.tail_from),),
+        tail=() if plan.tail_from is None else (state.tail[0] + new_x * (1.0 * (k >= plan.tail_from)),),
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
@@ -161,14 +164,13 @@ def _better(best: Leaves, points: Array, values: Array, finite: Array | None, op
     lowest = xp.min(values, axis=1)
 
     def found() -> Leaves:
-        B, n, d = points.shape
-        at = xp.argmin(values, axis=1) + n * xp.arange(B)
-        return xp.take(xp.reshape(points, (B * n, d)), at, axis=0), lowest
+        at = xp.argmin(values, axis=1)
+        return xp.take_along_axis(points, at[:, None, None], axis=1)[:, 0, :], lowest
 
     return ops.choose(lowest < best[1], found, best)
 
 
-def _pick_xhat(state: State, x: Array, g: Array, ok: Array | None, k: int, plan: Plan) -> Leaves:
+def _pick_xhat(state: State, x: Array, g: Array, ok: Array | None, k: Any, plan: Plan) -> Leaves:
     """The iterate with the least gradient norm so far, or the one whose index was drawn beforehand."""
     xp = plan.ctx.xp
     if plan.exact:

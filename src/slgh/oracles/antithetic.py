@@ -42,6 +42,7 @@ class Antithetic:
     exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
     rounding: ClassVar[float | None] = 1 / 3
+    period: ClassVar[int] = 1
 
     samples: int = 1
     xi: str = "pairs"
@@ -53,8 +54,8 @@ class Antithetic:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations in an iteration."""
         centres = 0 if not self._centred(ctx) else self.samples if self._paired(ctx) else 1
         return centres + 2 * self.samples
 
@@ -64,7 +65,7 @@ class Antithetic:
     def _centred(self, ctx: Context) -> bool:
         return bool(ctx.needs & {"f", "trace", "slope"})
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, centred = self._paired(ctx), self._centred(ctx)
         gradient = good = centre = f = F = trace = None

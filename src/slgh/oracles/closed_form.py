@@ -26,6 +26,7 @@ class ClosedForm:
     exact: ClassVar[bool] = True
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "F_next", "trace", "slope"})
     rounding: ClassVar[float | None] = None
+    period: ClassVar[int] = 1
 
     samples: int = 1
 
@@ -35,12 +36,12 @@ class ClosedForm:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations of f, F and its derivatives in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations of f, F and its derivatives in an iteration."""
         each = 1 + len(ctx.needs & {"F", "trace", "slope"})
         return 1 + (self.samples if ctx.stochastic else 1) * each + ("F_next" in ctx.needs)
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
         samples = self.samples if ctx.stochastic else 1
         xi = noise.xi(samples) if ctx.stochastic else None

@@ -53,6 +53,7 @@ class Forward:
     exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
     rounding: ClassVar[float | None] = 1 / 2
+    period: ClassVar[int] = 1
 
     samples: int = 1
     slope_from: str = "u"
@@ -66,8 +67,8 @@ class Forward:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations in an iteration."""
         centres = self.samples if self._paired(ctx) else 1
         return centres + self.samples * (2 if self._separate(ctx) else 1)
 
@@ -77,7 +78,7 @@ class Forward:
     def _separate(self, ctx: Context) -> bool:
         return self.slope_from == "v" and bool(ctx.needs & {"trace", "slope"})
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, separate = self._paired(ctx), self._separate(ctx)
         gradient = good = centre = f = F = trace = traced = None

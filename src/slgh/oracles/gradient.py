@@ -25,6 +25,7 @@ class Gradient:
     exact: ClassVar[bool] = True
     provides: ClassVar[frozenset[str]] = frozenset({"f"})
     rounding: ClassVar[float | None] = None
+    period: ClassVar[int] = 1
 
     samples: int = 1
 
@@ -34,11 +35,11 @@ class Gradient:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations of f and of its gradient in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations of f and of its gradient in an iteration."""
         return 1 + (self.samples if ctx.stochastic else 1)
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         samples = self.samples if ctx.stochastic else 1
         gradient = good = value = None
@@ -79,6 +80,7 @@ class SampledGradient:
     exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "trace", "slope"})
     rounding: ClassVar[float | None] = 1.0
+    period: ClassVar[int] = 1
 
     samples: int = 1
 
@@ -88,11 +90,11 @@ class SampledGradient:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations of f and of its gradient in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations of f and of its gradient in an iteration."""
         return 1 + self.samples
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         gradient = good = slope = value = None
         for m in ctx.chunks(self.samples, d):

@@ -45,6 +45,7 @@ class Sphere:
     exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
     rounding: ClassVar[float | None] = 1 / 2
+    period: ClassVar[int] = 1
 
     samples: int = 1
 
@@ -54,11 +55,11 @@ class Sphere:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return ()
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations in iteration k."""
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations in an iteration."""
         return 2 * self.samples if ctx.stochastic else self.samples + 1
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         gradient = good = centre = f = F = None
         for m in ctx.chunks(self.samples, d):

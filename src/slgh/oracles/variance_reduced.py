@@ -65,20 +65,20 @@ class VarianceReduced:
     def init(self, x: Array, ctx: Context) -> Leaves:
         return x, ctx.xp.zeros_like(x), ctx.xp.zeros_like(x[:, 0])
 
-    def cost(self, k: int, ctx: Context) -> int:
-        """Evaluations in iteration k."""
-        return 4 * self.samples + (2 * self._terms if k % self.period == 0 else 0)
+    def cost(self, first: bool, ctx: Context) -> int:
+        """Evaluations in an iteration."""
+        return 4 * self.samples + (2 * self._terms if first else 0)
 
     @property
     def _terms(self) -> int:
         assert self.terms is not None
         return self.terms
 
-    def observe(self, x: Array, t: Array, state: Leaves, k: int, noise: Noise, ctx: Context) -> Conversation:
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         snapshot, full, known = state
         lost = None
-        if k % self.period == 0:
+        if first:
             snapshot, gradient, good, start = x, None, None, 0
             for m in ctx.chunks(self._terms, d):
                 u = noise.normal(m)

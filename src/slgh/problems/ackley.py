@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from slgh import checks
 from slgh.problems.problem import Problem
@@ -30,8 +31,9 @@ def ackley(d: int = 2) -> Problem:
     checks.count("d", d)
 
     def fun(x: Any) -> Any:
-        bowl = -20 * np.exp(-0.2 * np.sqrt((x * x).mean(axis=-1)))
-        return bowl - np.exp(np.cos(2 * np.pi * x).mean(axis=-1)) + (np.e + 20)
+        xp = array_namespace(x)
+        bowl = -20 * xp.exp(-0.2 * xp.sqrt(xp.mean(x * x, axis=-1)))
+        return bowl - xp.exp(xp.mean(xp.cos(2 * np.pi * x), axis=-1)) + (np.e + 20)
 
     return Problem(
         name="ackley",

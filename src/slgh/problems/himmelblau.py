@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from slgh.problems.problem import Problem
 
@@ -30,8 +31,9 @@ class SmoothHimmelblau:
         )
 
     def grad(self, x: Any, t: Any) -> Any:
+        xp = array_namespace(x)
         x, y, s = x[..., 0], x[..., 1], t * t
-        return np.stack(
+        return xp.stack(
             [
                 4 * x**3 + 2 * (2 * y + 6 * s - 21) * x + 2 * y**2 + 2 * s - 14,
                 2 * x**2 + 4 * x * y + 4 * y**3 + 2 * (6 * s - 13) * y + 2 * s - 22,
@@ -61,7 +63,7 @@ def himmelblau() -> Problem:
     return Problem(
         name="himmelblau",
         fun=lambda x: (x[..., 0] ** 2 + x[..., 1] - 11) ** 2 + (x[..., 0] + x[..., 1] ** 2 - 7) ** 2,
-        grad=lambda x: smooth.grad(x, np.zeros(())),
+        grad=lambda x: smooth.grad(x, 0.0),
         smooth=smooth,
         x0=np.array([5.0, 5.0]),
         minimizers=np.array([[3.0, 2.0], [-2.805118, 3.131313], [-3.779310, -3.283186], [3.584428, -1.848127]]),

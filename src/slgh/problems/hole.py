@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from slgh import checks
 from slgh.problems.problem import Problem
@@ -25,9 +26,10 @@ def hole(d: int = 2) -> Problem:
     checks.count("d", d)
 
     def fun(x: Any) -> Any:
+        xp = array_namespace(x)
         first, rest = x[..., 0], x[..., 1:]
-        bowl = np.where(first >= 0, first**2, first**2 / 50)
-        return bowl - 150 * 1.1 ** -((first - 10) ** 2 + (rest * rest).sum(axis=-1))
+        bowl = xp.where(first >= 0, first**2, first**2 / 50)
+        return bowl - 150 * 1.1 ** -((first - 10) ** 2 + xp.sum(rest * rest, axis=-1))
 
     start, best = np.zeros(d), np.zeros((1, d))
     start[0], best[0, 0] = 15.0, 9.3190287

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 from slgh import checks
 from slgh.problems.problem import Problem
@@ -26,10 +27,10 @@ class SmoothRosenbrock:
     def grad(self, x: Any, t: Any) -> Any:
         a, b, t = x[..., :-1], x[..., 1:], t[..., None]
         r = b - a * a - t * t
-        g = np.zeros(np.broadcast_shapes(x.shape, t.shape), x.dtype)
-        g[..., :-1] += 400 * a * (2 * t * t - r) - 2 * (1 - a)
-        g[..., 1:] += 200 * r
-        return g
+        forth, back = 400 * a * (2 * t * t - r) - 2 * (1 - a), 200 * r
+        xp = array_namespace(x)
+        none = xp.zeros_like(back[..., :1])
+        return xp.concat([forth, none], axis=-1) + xp.concat([none, back], axis=-1)
 
     def trace(self, x: Any, t: Any) -> Any:
         a, b, t = x[..., :-1], x[..., 1:], t[..., None]
@@ -53,8 +54,8 @@ def rosenbrock(d: int = 2) -> Problem:
     smooth = SmoothRosenbrock()
     return Problem(
         name="rosenbrock",
-        fun=lambda x: smooth.value(x, np.zeros(())),
-        grad=lambda x: smooth.grad(x, np.zeros(())),
+        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
+        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
         smooth=smooth,
         x0=np.resize([-3.0, 2.0], d),
         minimizers=np.ones((1, d)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh import checks
@@ -36,9 +37,11 @@ class Wells:
 
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """Each well's value (..., n), offset (..., n, d) and variance (..., n)."""
-        z = x[..., None, :] - self.c
-        v = self.s**2 + t[..., None] ** 2
-        value = self.w * (self.s**2 / v) ** (x.shape[-1] / 2) * np.exp(-(z * z).sum(axis=-1) / (2 * v))
+        xp = array_namespace(x)
+        c, s, w = (xp.asarray(a, dtype=x.dtype, device=device(x)) for a in (self.c, self.s, self.w))
+        z = x[..., None, :] - c
+        v = s**2 + t[..., None] ** 2
+        value = w * (s**2 / v) ** (x.shape[-1] / 2) * xp.exp(-(z * z).sum(axis=-1) / (2 * v))
         return value, z, v
 
     def value(self, x: Any, t: Any) -> Any:
@@ -75,8 +78,8 @@ def wells(d: int = 2) -> Problem:
     x0[0] = 3.5
     return Problem(
         name="wells",
-        fun=lambda x: smooth.value(x, np.zeros(())),
-        grad=lambda x: smooth.grad(x, np.zeros(())),
+        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
+        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
         smooth=smooth,
         x0=x0,
         minimizers=best,

@@ -1,0 +1,143 @@
+"""What the engine needs of an array library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from slgh.backends.choices import Host
+from slgh.parts import Array, Context, Noise
+
+Keys = list[tuple[int, int]]
+"""(seed, problem) of each problem: what its noise is keyed by."""
+
+
+Records = Callable[[list[int]], tuple[NDArray[Any], ...]]
+"""Gives the columns of `Carry.seen` after these iterations of a block, each (rows, B, ...)."""
+
+
+ROWS = 1 << 20
+"""Numbers that the records of one block may hold."""
+
+
+def longest_block(seen: tuple[Array, ...]) -> int:
+    """How many iterations a block may have for its records, a row of `seen` each, to fit."""
+    numbers: int = sum(math.prod(column.shape) for column in seen)
+    return max(1, min(1024, ROWS // max(1, numbers)))
+
+
+class Source(Noise, Protocol):
+    """The noise of a run in a Python loop: it can go back to the beginning of an iteration, and be saved."""
+
+    def mark(self, k: int) -> None:
+        """Remember this place, the beginning of iteration k."""
+
+    def rewind(self) -> None:
+        """Go back to the marked place: the iteration that was begun there will be done again."""
+
+    def keep(self, rows: NDArray[Any]) -> None:
+        """Go on with these of the problems that are left."""
+
+    def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
+        """m samples of their own for the final value of these of all problems, (B, m, ...)."""
+
+    def save(self) -> dict[str, NDArray[Any]]:
+        """Everything needed to go on from here, as arrays."""
+
+    def load(self, saved: dict[str, NDArray[Any]]) -> None:
+        """Go on from what `save` returned."""
+
+
+class Loop(Protocol):
+    """Iterations without host contact."""
+
+    engine: str
+    evaluations: dict[bool, tuple[int, int]]
+    """Values and gradients that one iteration asks for, by whether it is the first of a period."""
+
+    def longest(self, carry: Any) -> int:
+        """How many iterations one block may have."""
+
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
+        """The carry after n iterations from the k-th on (fewer where every problem has ended), and their records."""
+
+
+class Backend(Protocol):
+    """One array library, with the dtype and device of x0."""
+
+    @property
+    def name(self) -> str:
+        """What the noise and the rounding depend on: "numpy", "torch cpu", "torch cuda", "jax"."""
+
+    @property
+    def engine(self) -> str:
+        """The Python loop of this library, as `result.engine` says it."""
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace."""
+
+    @property
+    def ops(self) -> Host: ...
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether gradients can be had without the user's."""
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there is a loop without host contact."""
+
+    def read(self, x0: Any) -> NDArray[Any]:
+        """x0 on the host, in its own floating dtype."""
+
+    def native(self, array: NDArray[Any]) -> Array:
+        """An array of this library, on x0's device, with a memory of its own."""
+
+    def host(self, array: Array) -> NDArray[Any]:
+        """The values as a NumPy array, not to be written to."""
+
+    def data(self, array: Any) -> Array:
+        """What the user passed as data, as an array of this library on x0's device."""
+
+    def index(self, rows: NDArray[Any]) -> Any:
+        """Row numbers that arrays of this library can be indexed with."""
+
+    def context(self, needs: frozenset[str], *, stochastic: bool) -> Context: ...
+
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Source: ...
+
+    def real(self, value: Any, name: str) -> Array:
+        """What the user's function `name` returned, as real numbers of x0's dtype, or a TypeError."""
+
+    def number(self, value: Any) -> Any:
+        """What `fun` returned for one point, to be stacked."""
+
+    def stack(self, items: list[Any]) -> Array:
+        """Numbers, or arrays of one shape, along a new first axis."""
+
+    def copy(self, point: Array) -> Array:
+        """A point that the user may write into."""
+
+    def calling(self, points: Array) -> AbstractContextManager[None]:
+        """Around calls of the user's functions with `points`, which they must not write into."""
+
+    def session(self, *, differences: bool) -> AbstractContextManager[None]:
+        """Around all arithmetic of a run, the user's included; `differences`: of values of f."""
+
+    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Callable[..., Any]:
+        """The gradient of fun in its first argument by automatic differentiation."""
+
+    def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
+        """A function of one point, a number or a vector, with so many arrays of data and xi or not, as one of
+        points (B, n, d)."""
+
+    def refuse(self, functions: tuple[Any, ...]) -> None:
+        """Raise where the user's functions are in no state to be minimised."""
+
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
+        """A loop without host contact, or the reason why there is none."""

@@ -1,0 +1,272 @@
+"""JAX: the loop as one compiled while_loop where the user's function can be traced, a Python loop otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.backends.backend import Keys, Records, longest_block
+from slgh.backends.choices import Host
+from slgh.backends.keyed import KeyedNoise, words
+from slgh.backends.numpy import real_array
+from slgh.parts import Array, Context
+from slgh.result import Status
+
+PROGRAMS = 64
+"""Compiled programs that are kept."""
+
+UNTRACEABLE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
+"""What tracing raises where Python must see a value."""
+
+
+def problem_keys(keys: Keys) -> Array:
+    """One key a problem, (B,): its seed's, folded with its number."""
+    seeds, problems = words(keys)
+    return jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32"), problems)
+
+
+def _each(key: Array, k: Any, tag: int) -> Array:
+    return jax.vmap(lambda one: jax.random.fold_in(jax.random.fold_in(one, k), tag))(key)
+
+
+@partial(jax.jit, static_argnames=("tag", "shape", "dtype"))
+def _normal(key: Array, k: Any, tag: int, shape: tuple[int, ...], dtype: Any) -> Array:
+    return jax.vmap(lambda one: jax.random.normal(one, shape, dtype))(_each(key, k, tag))
+
+
+@partial(jax.jit, static_argnames=("tag", "m", "terms"))
+def _index(key: Array, k: Any, tag: int, m: int, terms: int) -> Array:
+    return jax.vmap(lambda one: jax.random.randint(one, (m,), 0, terms))(_each(key, k, tag))
+
+
+class JaxNoise(KeyedNoise):
+    """Threefry, folded by problem, iteration and call."""
+
+    def __init__(self, key: Array, d: int, dtype: Any, sample_xi: Any = None, k: Any = 0) -> None:
+        super().__init__(key, d, sample_xi, k)
+        self.dtype = dtype
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return _normal(key, self.k, tag, (m, self.d), self.dtype)
+
+    def draw_xi(self, key: Array, tag: int, m: int) -> Array:
+        if isinstance(self.sample_xi, int):
+            return _index(key, self.k, tag, m, self.sample_xi)
+        drawn = jax.vmap(lambda one: jnp.asarray(self.sample_xi(one, m)))(_each(key, self.k, tag))
+        if drawn.shape[1:2] != (m,):
+            raise ValueError(
+                f"`sample_xi(key, n)` must return n samples along its first axis, ({m}, ...); got {drawn.shape[1:]}."
+            )
+        return drawn
+
+    def every_xi(self, start: int, stop: int) -> Array:
+        return jnp.broadcast_to(jnp.arange(start, stop), (self.key.shape[0], stop - start))
+
+    def rows(self, key: Array, rows: NDArray[Any]) -> Array:
+        return key[rows]
+
+
+@dataclass(frozen=True)
+class Autograd:
+    """The gradient of fun in its first argument, by reverse mode."""
+
+    fun: Callable[..., Any]
+    vectorized: bool
+
+    def __call__(self, x: Array, *extra: Any) -> Array:
+        def total(x: Array) -> Array:
+            value = jnp.asarray(self.fun(x, *extra))
+            return value.sum() if self.vectorized else value.reshape(())
+
+        return jax.grad(total)(x)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A function of one point as one of points (B, n, d); its data (B, 1, ...) belong to a problem, xi to a point."""
+
+    fun: Callable[..., Any]
+    data: int
+    xi: int
+    vector: bool
+
+    def __call__(self, points: Array, *extra: Any) -> Array:
+        data, xi = extra[: self.data], extra[self.data : self.data + self.xi]
+        args = extra[self.data + self.xi :]
+
+        def one(x: Array, xi: tuple[Any, ...], data: tuple[Any, ...]) -> Array:
+            value = jnp.asarray(self.fun(x, *data, *xi, *args))
+            if self.vector:
+                return value
+            if value.size != 1:
+                raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
+            return value.reshape(())
+
+        of_problem = jax.vmap(one, in_axes=(0, 0, None))
+        return jax.vmap(of_problem)(points, xi, tuple(a[:, 0] for a in data))
+
+
+@dataclass(frozen=True)
+class JaxBackend:
+    """JAX on x0's device."""
+
+    dtype: Any
+    device: Any
+
+    name = "jax"
+    engine = "jax python loop"
+    xp = jnp
+    ops = Host(jnp)
+    differentiates = compiles = True
+
+    @staticmethod
+    def of(x0: Array) -> JaxBackend:
+        """The backend of an array, which must not be traced."""
+        if isinstance(x0, jax.core.Tracer):
+            raise TypeError("`x0` must be an array, got a tracer: minimize compiles its own loop, call it outside jit.")
+        floating = jnp.issubdtype(x0.dtype, jnp.floating) or jnp.issubdtype(x0.dtype, jnp.complexfloating)
+        dtype = x0.dtype if floating else jnp.zeros(0).dtype
+        return JaxBackend(np.dtype(dtype), next(iter(x0.devices())))
+
+    def read(self, x0: Any) -> NDArray[Any]:
+        return np.asarray(x0).astype(self.dtype)
+
+    def native(self, array: NDArray[Any]) -> Array:
+        return jax.device_put(jnp.array(array), self.device)
+
+    def host(self, array: Array) -> NDArray[Any]:
+        return np.asarray(array)
+
+    def data(self, array: Any) -> Array:
+        return jax.device_put(jnp.asarray(array), self.device)
+
+    def index(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
+
+    def context(self, needs: frozenset[str], *, stochastic: bool) -> Context:
+        return Context(xp=jnp, needs=needs, stochastic=stochastic)
+
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> JaxNoise:
+        return JaxNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)
+
+    def real(self, value: Any, name: str) -> Array:
+        array = value if isinstance(value, jax.Array) else real_array(value, name)
+        if not (jnp.isdtype(array.dtype, ("bool", "integral", "real floating"))):
+            raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
+        return jnp.asarray(array, self.dtype)
+
+    def number(self, value: Any) -> Array:
+        array = self.real(value, "fun")
+        if array.size != 1:
+            raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
+        return array.reshape(())
+
+    def stack(self, items: list[Any]) -> Array:
+        return jnp.stack(items)
+
+    def copy(self, point: Array) -> Array:
+        return point
+
+    def calling(self, points: Array) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def session(self, *, differences: bool) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Autograd:
+        return Autograd(fun, vectorized)
+
+    def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
+        return Mapped(fun, data, int(xi), vector)
+
+    def refuse(self, functions: tuple[Any, ...]) -> None:
+        pass
+
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> WhileLoop | str:
+        spec = Spec(program, noise.d, noise.sample_xi)
+        try:
+            code = compiled(spec)
+        except TypeError:
+            code = compiled.__wrapped__(spec)
+        loop = WhileLoop(code, inputs, noise.key)
+        try:
+            loop.advance(carry, 0, 0)
+        except UNTRACEABLE as error:
+            return f"it cannot be traced ({str(error).splitlines()[0]})"
+        return loop
+
+
+class Spec(NamedTuple):
+    """What a compiled loop depends on, besides shapes and dtypes."""
+
+    program: Any
+    d: int
+    sample_xi: Any
+
+
+class Code:
+    """A compiled block, and the evaluations of an iteration, which are known once it has been traced."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.traces = 0
+        self.evaluations: dict[bool, tuple[int, int]] = {}
+        self.block = jax.jit(self._block, static_argnames=("rows",))
+
+    def _block(self, carry: Any, k: Array, n: Array, key: Array, inputs: Any, rows: int) -> tuple[Any, Any, Any]:
+        """Up to n iterations from the k-th on: how many, the carry, and the row that each left."""
+        self.traces += 1
+        program, d, sample_xi = self.spec
+        dtype = carry.state.x.dtype
+        records = tuple(jnp.zeros((rows, *column.shape), column.dtype) for column in carry.seen)
+
+        def iterate(first: bool, carry: Any, k: Array) -> Any:
+            noise = JaxNoise(key, d, dtype, sample_xi, k)
+            carry, self.evaluations[first] = program.iterate(carry, k, first, noise, inputs)
+            return carry
+
+        def go_on(loop: Any) -> Array:
+            i, carry, _ = loop
+            return (i < n) & jnp.any(carry.status == int(Status.RUNNING))
+
+        def body(loop: Any) -> Any:
+            i, carry, records = loop
+            if program.period == 1:
+                carry = iterate(True, carry, k + i)
+            else:
+                first = (k + i) % program.period == 0
+                carry = jax.lax.cond(first, partial(iterate, True), partial(iterate, False), carry, k + i)
+            return i + 1, carry, tuple(r.at[i].set(c) for r, c in zip(records, carry.seen, strict=True))
+
+        return jax.lax.while_loop(go_on, body, (jnp.zeros_like(n), carry, records))
+
+
+compiled = lru_cache(maxsize=PROGRAMS)(Code)
+
+
+class WhileLoop:
+    """Blocks of iterations inside one compiled while_loop."""
+
+    engine = "jax while_loop"
+
+    def __init__(self, code: Code, inputs: Any, key: Array) -> None:
+        self.code, self.inputs, self.key = code, inputs, key
+        self.evaluations = code.evaluations
+
+    def longest(self, carry: Any) -> int:
+        return longest_block(carry.seen)
+
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
+        _, carry, records = self.code.block(
+            carry, np.int32(k), np.int32(n), self.key, self.inputs, rows=self.longest(carry)
+        )
+        return carry, lambda wanted: tuple(np.asarray(column)[wanted] for column in records)

@@ -1,0 +1,361 @@
+"""PyTorch: eager where Python must see values, on CUDA a graph of one whole iteration, replayed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import array_api_compat.torch as xp
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from slgh import checks
+from slgh.backends import philox
+from slgh.backends.backend import Keys, Records, Source, longest_block
+from slgh.backends.choices import Host
+from slgh.backends.keyed import KeyedNoise, words
+from slgh.backends.numpy import real_array
+from slgh.backends.streams import NumpyNoise, draw_xi
+from slgh.parts import Context
+
+
+class TorchContext(Context):
+    """A Context that writes points where they are needed, without the intermediate arrays."""
+
+    def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
+        (B, d), m = x.shape, [u.shape[1] for u in directions]
+        points = x.new_empty(B, centres + sum(m), d)
+        origin, radius, at = x[:, None, :], t[:, None, None], centres
+        if centres:
+            points[:, :centres] = origin
+        for u, size in zip(directions, m, strict=True):
+            torch.addcmul(origin, u, radius, out=points[:, at : at + size])
+            at += size
+        return points
+
+
+class HostNoise(NumpyNoise):
+    """On the CPU the noise is NumPy's, so that runs agree with those of NumPy arrays."""
+
+    def normal(self, m: int, stream: int = 0) -> Any:
+        return torch.from_numpy(super().normal(m, stream))
+
+    def _sample(self, generators: Any, m: int) -> Any:
+        return torch.from_numpy(super()._sample(generators, m))
+
+    def every_xi(self, start: int, stop: int) -> Any:
+        return torch.from_numpy(super().every_xi(start, stop).copy())
+
+
+class DeviceNoise(KeyedNoise):
+    """On other devices it is Philox, in one Triton kernel where there is Triton."""
+
+    def __init__(self, key: Tensor, d: int, dtype: torch.dtype, sample_xi: Any, k: Any) -> None:
+        super().__init__(key, d, sample_xi, k)
+        self.dtype = dtype
+        self._normal = _fastest_normal() if key.is_cuda else philox.normal
+
+    def draw_normal(self, key: Tensor, tag: int, m: int) -> Tensor:
+        return self._normal(key, self.k, tag, m * self.d, self.dtype).view(-1, m, self.d)
+
+    def draw_xi(self, key: Tensor, tag: int, m: int) -> Tensor:
+        if isinstance(self.sample_xi, int):
+            return philox.index(key, self.k, tag, m, self.sample_xi)
+        seeds = key.cpu().numpy()
+        generators = [np.random.Generator(np.random.SFC64([*seed, int(self.k), tag])) for seed in seeds]
+        return torch.from_numpy(draw_xi(self.sample_xi, generators, m)).to(key.device)
+
+    def every_xi(self, start: int, stop: int) -> Tensor:
+        return torch.arange(start, stop, device=self.key.device).expand(self.key.shape[0], stop - start)
+
+    def rows(self, key: Tensor, rows: NDArray[Any]) -> Tensor:
+        return key[torch.as_tensor(rows, device=key.device)]
+
+    def mark(self, k: int) -> None:
+        super().mark(k)
+        self.k = torch.tensor(k, device=self.key.device)
+
+
+@functools.cache
+def _fastest_normal() -> Callable[..., Tensor]:
+    if find_spec("triton") is None:
+        return philox.normal
+    from slgh.backends import triton_noise
+
+    return triton_noise.normal
+
+
+@dataclass(frozen=True)
+class Autograd:
+    """The gradient of fun in its first argument."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, x: Tensor, *extra: Any) -> Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            value = self.fun(x, *extra)
+            if not (isinstance(value, Tensor) and value.requires_grad):
+                raise TypeError(
+                    "`fun` must be differentiable by autograd, but its value does not depend on x that way: pass "
+                    f"`grad`, or take a zeroth-order method. It returned {checks.show(value)}."
+                )
+            return torch.autograd.grad(value.sum(), x)[0]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A function of one point as one of points (B, n, d); its data (B, 1, ...) belong to a problem, xi to a point."""
+
+    fun: Callable[..., Any]
+    data: int
+    xi: int
+    vector: bool
+
+    def __call__(self, points: Tensor, *extra: Any) -> Tensor:
+        data, xi = extra[: self.data], extra[self.data : self.data + self.xi]
+        args = extra[self.data + self.xi :]
+
+        def one(x: Tensor, xi: tuple[Any, ...], data: tuple[Any, ...]) -> Tensor:
+            value: Tensor = self.fun(x, *data, *xi, *args)
+            return value if self.vector else value.reshape(())
+
+        of_problem = torch.func.vmap(one, in_dims=(0, 0, None))
+        found: Tensor = torch.func.vmap(of_problem)(points, xi, tuple(a[:, 0] for a in data))
+        return found
+
+
+@dataclass(frozen=True)
+class TorchBackend:
+    """PyTorch on x0's device."""
+
+    dtype: torch.dtype
+    device: torch.device
+
+    xp = xp
+    ops = Host(xp)
+    differentiates = True
+    engine = "torch eager"
+
+    @staticmethod
+    def of(x0: Tensor) -> TorchBackend:
+        """The backend of a tensor."""
+        floating = x0.is_floating_point() or x0.is_complex()
+        return TorchBackend(x0.dtype if floating else torch.get_default_dtype(), x0.device)
+
+    @property
+    def name(self) -> str:
+        return f"torch {self.device.type}"
+
+    @property
+    def compiles(self) -> bool:
+        return self.device.type == "cuda"
+
+    def read(self, x0: Tensor) -> NDArray[Any]:
+        if self.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {self.dtype}.")
+        return self.host(x0.to(self.dtype))
+
+    def native(self, array: NDArray[Any]) -> Tensor:
+        return torch.tensor(array, device=self.device)
+
+    def host(self, array: Tensor) -> NDArray[Any]:
+        return array.detach().cpu().numpy()
+
+    def data(self, array: Any) -> Tensor:
+        return torch.as_tensor(array, device=self.device).detach()
+
+    def index(self, rows: NDArray[Any]) -> Tensor:
+        return torch.as_tensor(rows, device=self.device)
+
+    def context(self, needs: frozenset[str], *, stochastic: bool) -> Context:
+        return TorchContext(xp=xp, needs=needs, stochastic=stochastic)
+
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Source:
+        if self.device.type == "cpu":
+            return HostNoise(keys, d, torch.zeros(0, dtype=self.dtype).numpy().dtype, sample_xi, samples=samples)
+        seeds, problems = words(keys)
+        key = torch.tensor(np.column_stack([seeds, problems]).astype(np.int64), device=self.device)
+        return DeviceNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
+
+    def real(self, value: Any, name: str) -> Tensor:
+        if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
+            value = torch.stack([self.real(one, name) for one in value])
+        if not isinstance(value, Tensor):
+            return torch.as_tensor(real_array(value, name)).to(self.device, self.dtype)
+        if value.is_complex():
+            raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
+        return value.detach().to(self.device, self.dtype, copy=True)
+
+    def number(self, value: Any) -> Tensor:
+        array = self.real(value, "fun")
+        if array.numel() != 1:
+            raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
+        return array.reshape(())
+
+    def stack(self, items: list[Any]) -> Tensor:
+        return torch.stack(items)
+
+    def copy(self, point: Tensor) -> Tensor:
+        return point.clone()
+
+    @contextmanager
+    def calling(self, points: Tensor) -> Iterator[None]:
+        version = points._version
+        yield
+        if points._version != version:
+            raise ValueError("`fun` must not write into its argument; copy it first.")
+
+    def session(self, *, differences: bool) -> AbstractContextManager[None]:
+        """Without gradients, and for differences of f without TF32."""
+        return _session(full_precision=differences and self.device.type == "cuda")
+
+    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Autograd:
+        return Autograd(fun)
+
+    def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
+        return Mapped(fun, data, int(xi), vector)
+
+    def refuse(self, functions: tuple[Any, ...]) -> None:
+        for module in _modules(functions):
+            if module.training:
+                raise ValueError(
+                    f"`fun` uses a {type(module).__name__} in training mode, whose values change from call to call "
+                    "(dropout) and depend on the batch (batch norm); call its .eval() first."
+                )
+
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> CudaGraph | str:
+        if callable(noise.sample_xi):
+            return "sample_xi draws on the host"
+        try:
+            return CudaGraph(program, inputs, carry, noise)
+        except Uncapturable as error:
+            return str(error)
+
+
+def _modules(functions: tuple[Any, ...]) -> Iterator[torch.nn.Module]:
+    """The modules that functions are, are methods of, hold as arguments, or close over."""
+    for fun in functions:
+        if isinstance(fun, torch.nn.Module):
+            yield fun
+        elif isinstance(fun, functools.partial):
+            yield from _modules((fun.func, *fun.args, *fun.keywords.values()))
+        else:
+            yield from _modules((getattr(fun, "__self__", None),) if hasattr(fun, "__self__") else ())
+            held = [cell.cell_contents for cell in getattr(fun, "__closure__", None) or () if _filled(cell)]
+            yield from (one for one in held if isinstance(one, torch.nn.Module))
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+@contextmanager
+def _session(*, full_precision: bool) -> Iterator[None]:
+    """No gradients; with `full_precision`, float32 products with all their bits, and the settings back at the end.
+
+    TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
+    """
+    found: Any = torch.backends
+    switches = [found.cuda.matmul, found.cudnn.conv] if full_precision else []
+    before = [switch.fp32_precision for switch in switches]
+    try:
+        for switch in switches:
+            switch.fp32_precision = "ieee"
+        with torch.no_grad():
+            yield
+    finally:
+        for switch, value in zip(switches, before, strict=True):
+            switch.fp32_precision = value
+
+
+class Uncapturable(Exception):
+    """An iteration that cannot be a CUDA graph, and why."""
+
+
+def _flat(carry: Any) -> list[Tensor]:
+    """The tensors of nested tuples, in order."""
+    return [tensor for part in carry for tensor in _flat(part)] if isinstance(carry, tuple) else [carry]
+
+
+class CudaGraph:
+    """One iteration captured as a graph, for each kind of iteration, and replayed; its tensors stay in place."""
+
+    engine = "torch cuda graph"
+
+    def __init__(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> None:
+        self.program, self.inputs, self.carry = program, inputs, carry
+        self.key, self.d, self.dtype, self.sample_xi = noise.key, noise.d, noise.dtype, noise.sample_xi
+        device = noise.key.device
+        self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
+        rows = self.longest(carry)
+        self.records = [column.new_zeros(rows, *column.shape) for column in carry.seen]
+        self.evaluations: dict[bool, tuple[int, int]] = {}
+        kinds = [True] if program.period == 1 else [True, False]
+        self.graphs = {first: self._capture(first) for first in kinds}
+
+    def longest(self, carry: Any) -> int:
+        return longest_block(carry.seen)
+
+    def _iterate(self, first: bool) -> None:
+        """One iteration, in place."""
+        noise = DeviceNoise(self.key, self.d, self.dtype, self.sample_xi, self.k)
+        carry, self.evaluations[first] = self.program.iterate(self.carry, self.k, first, noise, self.inputs)
+        for old, new in zip(_flat(self.carry), _flat(carry), strict=True):
+            if new is not old:
+                old.copy_(new)
+        for record, column in zip(self.records, self.carry.seen, strict=True):
+            record.index_copy_(0, self.i, column[None])
+        self.k += 1
+        self.i += 1
+
+    def _capture(self, first: bool) -> torch.cuda.CUDAGraph:
+        tensors = [*_flat(self.carry), self.k, self.i]
+        before = [tensor.clone() for tensor in tensors]
+        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        try:
+            with torch.cuda.stream(stream):
+                for _ in range(2):
+                    self._iterate(first)
+        except RuntimeError as error:
+            if isinstance(self.program.functions.fun, Mapped):
+                raise Uncapturable(f"torch.func.vmap cannot map fun ({_first_line(error)})") from error
+            raise
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._iterate(first)
+        except RuntimeError as error:
+            torch.cuda.synchronize()
+            raise Uncapturable(f"fun cannot be captured in a CUDA graph ({_first_line(error)})") from error
+        for tensor, value in zip(tensors, before, strict=True):
+            tensor.copy_(value)
+        return graph
+
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
+        for mine, theirs in zip(_flat(self.carry), _flat(carry), strict=True):
+            if mine is not theirs:
+                mine.copy_(theirs)
+        self.k.fill_(k)
+        self.i.zero_()
+        for j in range(k, k + n):
+            self.graphs[j % self.program.period == 0].replay()
+        return self.carry, lambda wanted: tuple(
+            record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]

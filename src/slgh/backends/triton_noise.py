@@ -1,0 +1,59 @@
+"""The normals of `philox` in one Triton kernel; the iteration is read from the device, so that graphs replay."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 256
+"""Counters that one program of the kernel takes."""
+
+
+@triton.jit
+def _uniform(word):
+    return (word.to(tl.uint32).to(tl.float32) + 0.5) * 2.3283064365386963e-10
+
+
+@triton.jit
+def _uniform64(high, low):
+    return (((high.to(tl.uint64) << 21) | (low.to(tl.uint64) >> 11)).to(tl.float64) + 0.5) * 1.1102230246251565e-16
+
+
+@triton.jit
+def _box_muller(u, v):
+    radius, angle = tl.sqrt(-2.0 * tl.log(u)), 6.283185307179586 * v
+    return radius * tl.cos(angle), radius * tl.sin(angle)
+
+
+@triton.jit
+def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constexpr):
+    b = tl.program_id(1)
+    low, high, problem = tl.load(key + 3 * b), tl.load(key + 3 * b + 1), tl.load(key + 3 * b + 2)
+    seed = (high << 32) | low
+    k = tl.load(iteration)
+    block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    zero = block * 0
+    w0, w1, w2, w3 = tl.philox(
+        seed, block.to(tl.uint32), (zero + k).to(tl.uint32), (zero + tag).to(tl.uint32), (zero + problem).to(tl.uint32)
+    )
+    if SINGLE:
+        n0, n1 = _box_muller(_uniform(w0), _uniform(w1))
+        n2, n3 = _box_muller(_uniform(w2), _uniform(w3))
+        found = tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
+        at = tl.program_id(0) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
+    else:
+        n0, n1 = _box_muller(_uniform64(w0, w1), _uniform64(w2, w3))
+        found = tl.interleave(n0, n1)
+        at = tl.program_id(0) * (2 * BLOCK) + tl.arange(0, 2 * BLOCK)
+    tl.store(out + b.to(tl.int64) * n + at, found, mask=at < n)
+
+
+def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tensor:
+    """(B, n) standard normals, those of `philox.normal` to rounding."""
+    out = torch.empty(key.shape[0], n, dtype=dtype, device=key.device)
+    each = 4 if dtype == torch.float32 else 2
+    grid = (triton.cdiv(n, each * BLOCK), key.shape[0])
+    _normal[grid](out, key, k, n, tag, SINGLE=dtype == torch.float32, BLOCK=BLOCK)
+    return out

@@ -1,0 +1,158 @@
+"""The compiled loop: blocks of iterations, which the host sees when they come back."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends.backend import Loop, Records
+from slgh.engine.block import Advance, Carry, Inputs, Program
+from slgh.engine.evaluate import Pointwise, Vectorized
+from slgh.engine.history import Row
+from slgh.engine.numbers import split
+from slgh.engine.state import map_leaves
+from slgh.parts import Array
+from slgh.result import Status
+
+if TYPE_CHECKING:
+    from slgh.engine.loop import Run
+
+BLOCK_SECONDS = 0.05
+"""About how long a block takes: limits in seconds, Ctrl-C and the progress bar wait for its end."""
+
+
+def first_carry(run: Run) -> Carry:
+    """All problems of a run, those that have ended included, for a compiled loop."""
+    native = run.backend.native
+    ended = run.history.ended
+    columns = {"fun": run.seen["fun"], "t": run.seen["t"], "fun_best": run.whole.f_best, "x": run.seen["x"]}
+    with_x = run.history.with_x or run.callback is not None
+    names = [n for n in columns if n != "x" or with_x] if run.history.limit or run.callback else []
+    return Carry(
+        map_leaves(native, run.whole),
+        native(run.status.astype(np.int32)),
+        native(np.where(run.status == Status.RUNNING, run.k, run.counts[0]).astype(np.int32)),
+        tuple(native(ended.get(name, columns[name])) for name in names),
+    )
+
+
+def compile_loop(
+    run: Run, functions: Vectorized | Pointwise, data: tuple[Array, ...], *, compiled: bool | None, python: str
+) -> Vectorized | Pointwise:
+    """Have the run go on in a compiled loop where there is one, and return the functions as it calls them.
+
+    `compiled` True demands it, False forbids it; `python` is a reason against it, where there is one.
+    """
+    if compiled is False or (compiled is None and not run.backend.compiles):
+        return functions
+    mapped, loop = functions, python or f"{run.backend.name} arrays have no compiled loop"
+    if run.backend.compiles and not python:
+        carry = first_carry(run)
+        mapped = (
+            functions
+            if isinstance(functions, Vectorized)
+            else functions.mapped(data=len(data), xi=run.plan.ctx.stochastic)
+        )
+        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
+        if not isinstance(found, str):
+            run.loop, run.carry, run.state = found, carry, carry.state
+            run.members = np.arange(run.status.size)
+            run.engine = found.engine
+            return mapped
+        loop = found
+    if compiled:
+        raise ValueError(f"`compiled=True` is not possible here: {loop}.")
+    run.why = f"In a Python loop: {loop}."
+    return functions
+
+
+def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[Program, Inputs]:
+    """What to compile, and the numbers it takes."""
+    plan = run.plan
+    method = plan.method
+    if method.schedule.planned:
+        schedule: Any = method.schedule
+        method = dataclasses.replace(method, schedule=dataclasses.replace(schedule, iterations=None))
+    structure, numbers = split((method, functions.args))
+    program = Program(
+        structure=structure,
+        functions=dataclasses.replace(functions, args=()),
+        ctx=plan.ctx,
+        penalize=plan.penalize,
+        period=method.oracle.period,
+    )
+    return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from)
+
+
+def advance(run: Run) -> Generator[Advance, Any, None]:
+    """A block of iterations of all problems, and what follows from it."""
+    loop, carry, k = run.loop, run.carry, run.k
+    assert loop is not None
+    assert carry is not None
+    n, began = _fitting(run, loop, carry), time.monotonic()
+    records: Records
+    carry, records = yield Advance(carry, k, n)
+    host = run.backend.host
+    status, nit = host(carry.status), host(carry.nit)
+    taken = time.monotonic() - began
+    run.pace = int(min(max(BLOCK_SECONDS * n / max(taken, 1e-9), run.pace / 2), 2 * run.pace)) or 1
+    used = _evaluations(run, loop, k, k + n)
+    run.k = int(nit[run.active].max())
+    run.nfev, run.njev = (int(number) for number in used[run.k - k - 1])
+    run.carry, run.state = carry, carry.state
+    run.mark()
+    _record(run, k, used, records)
+    run.history.ended = {n: host(column) for n, column in zip(run.history.columns, carry.seen, strict=False)}
+    ended = run.active[status[run.active] != Status.RUNNING]
+    run.status[ended] = status[ended]
+    run.counts[0, ended], run.counts[1:, ended] = nit[ended], used[nit[ended] - k - 1].T
+    stopped = False
+    if run.callback is not None:
+        fun, t, _, x = (host(column) for column in carry.seen)
+        stopped = run.called_back(x, fun, t)
+    run.active = run.rows = np.flatnonzero(status == Status.RUNNING)
+    if not run.active.size:
+        run.gather()
+    run.after_contact(stopped=stopped)
+
+
+def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
+    """How many iterations to do before the host looks again: one that fits is known to fit."""
+    if run.callback is not None:
+        return 1
+    n = min(run.pace, loop.longest(carry))
+    limits = run.limits
+    if limits.max_iter is not None:
+        n = min(n, limits.max_iter - run.k)
+    if limits.max_evals is not None:
+        used = _evaluations(run, loop, run.k, run.k + n).sum(axis=1)
+        n = int(np.searchsorted(used, limits.max_evals - run.reserve, side="right"))
+    if run.saver and run.saver.settings.every_iterations is not None:
+        n = min(n, run.saver.last_k + run.saver.settings.every_iterations - run.k)
+    return max(n, 1)
+
+
+def _evaluations(run: Run, loop: Loop, start: int, stop: int) -> NDArray[np.int64]:
+    """nfev and njev after each of the iterations start..stop-1, (stop - start, 2)."""
+    kinds = loop.evaluations
+    first = np.arange(start, stop) % run.plan.method.oracle.period == 0
+    each = np.where(first[:, None], kinds[True], kinds.get(False, kinds[True]))
+    return np.asarray(np.cumsum(each, axis=0) + np.array([run.nfev, run.njev]))
+
+
+def _record(run: Run, k: int, used: NDArray[np.int64], records: Records) -> None:
+    """Put the rows of a block that began with iteration k into the history."""
+    history = run.history
+    wanted = [i for i in range(run.k - k) if history.wants(k + i)]
+    if not wanted:
+        return
+    everyone = np.arange(run.status.size)
+    for i, fun, t, best, *x in zip(wanted, *records(wanted), strict=True):
+        if history.wants(k + i):
+            inside = run.inside(x[0]) if history.with_x else None
+            history.record(Row(k + i, int(used[i, 0]), fun, t, best, everyone, inside))

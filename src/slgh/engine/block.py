@@ -1,0 +1,118 @@
+"""Iterations without host contact: what the loop does around a step, as arithmetic.
+
+A `Program` is pure and looks at no value, so that JAX can trace it and CUDA can capture it. Problems that end are
+frozen where they are; the host sees it when the block comes back.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from slgh.backends.choices import Traced, where
+from slgh.engine.box import Box
+from slgh.engine.evaluate import Vectorized
+from slgh.engine.numbers import join
+from slgh.engine.state import State, map_leaves
+from slgh.engine.step import PATIENCE, Info, Plan, step
+from slgh.parts import Array, Context, Leaves, Noise
+from slgh.result import Status
+
+
+class Carry(NamedTuple):
+    """The state of all problems, and how far each has come."""
+
+    state: State
+    status: Array
+    """(B,) a Status."""
+    nit: Array
+    """(B,) iterations of each."""
+    seen: Leaves
+    """What each problem's last iteration saw, as a row of the history."""
+
+
+class Inputs(NamedTuple):
+    """Everything that may change from run to run without another program: arrays and numbers."""
+
+    numbers: tuple[Any, ...]
+    """The hyperparameters of the method, then the numbers among the user's arguments."""
+    data: tuple[Array, ...]
+    box: Box | None
+    target: Any
+    tail_from: Any
+
+
+class Advance(NamedTuple):
+    """A request to the driver of the run: n iterations from the k-th on."""
+
+    carry: Carry
+    k: int
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One iteration with everything around it, for a compiler. Equal programs need to be compiled once."""
+
+    structure: Any
+    """Of (method, args): see `numbers.split`."""
+    functions: Vectorized
+    """The user's functions, without their args."""
+    ctx: Context
+    penalize: bool
+    period: int
+
+    def iterate(self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs) -> tuple[Carry, tuple[int, int]]:
+        """The next carry, and how many values and gradients every problem was asked for."""
+        xp = self.ctx.xp
+        method, functions = self._bind(inputs)
+        plan = Plan(
+            method=method,
+            ctx=self.ctx,
+            ops=Traced(xp),
+            box=inputs.box,
+            penalize=self.penalize,
+            tail_from=inputs.tail_from,
+        )
+        talk = step(carry.state, k, first, noise, plan)
+        values, asked = None, {True: 0, False: 0}
+        while True:
+            try:
+                query = talk.send(values)
+            except StopIteration as end:
+                state, info = end.value
+                break
+            asked[query.what in ("fun", "F")] += query.points.shape[1]
+            values = functions.answer(query, inputs.data)
+        return self._freeze(carry, state, info, inputs.target), (asked[True], asked[False])
+
+    def _bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
+        """The method and the functions with their numbers."""
+        method, args = join(self.structure, iter(inputs.numbers))
+        return method, dataclasses.replace(self.functions, args=args)
+
+    def _freeze(self, carry: Carry, state: State, info: Info, target: Any) -> Carry:
+        """End the problems that have reached the target or are given up; leave those alone that had ended before."""
+        xp = self.ctx.xp
+        live = carry.status == int(Status.RUNNING)
+        f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
+        f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
+        best = xp.full_like(f, xp.nan) if self.ctx.stochastic else state.f_best
+        status = xp.where(state.bad >= PATIENCE, int(Status.NONFINITE), carry.status)
+        if target is not None:
+            reached = (f if self.ctx.stochastic else best) <= target
+            status = xp.where(reached, int(Status.TARGET), status)
+            if self.ctx.stochastic:
+                state = state._replace(x=where(reached, info.x, state.x, xp))
+        seen = (f, info.t, best, info.x)[: len(carry.seen)]
+
+        def hold(new: Array, old: Array) -> Array:
+            return old if new is old else where(live, new, old, xp)
+
+        return Carry(
+            map_leaves(hold, state, carry.state),
+            xp.where(live, status, carry.status),
+            carry.nit + xp.astype(live, carry.nit.dtype),
+            tuple(hold(new, old) for new, old in zip(seen, carry.seen, strict=True)),
+        )
