@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import slgh
 
@@ -16,14 +17,16 @@ STEP, T1, SAMPLES, TERMS = 0.02, 0.5, 3, 7
 
 def fun(x: Any, *extra: Any) -> Any:
     """A rugged bowl, elementwise before one sum; `extra` is xi, an index that shifts it."""
-    shift = 0.1 * (extra[0] - 3) if extra else 0.0
-    return (x**2 + 0.3 * np.sin(3 * x)).sum(axis=-1) * (1 + 0.1 * shift) + shift
+    xp = array_namespace(x)
+    shift = 0.1 * xp.astype(extra[0] - 3, x.dtype) if extra else 0.0
+    return xp.sum(x**2 + 0.3 * xp.sin(3 * x), axis=-1) * (1 + 0.1 * shift) + shift
 
 
 def grad(x: Any, *extra: Any) -> Any:
     """The gradient of `fun`."""
-    shift = np.asarray(0.1 * (extra[0] - 3) if extra else 0.0)
-    return (2 * x + 0.9 * np.cos(3 * x)) * (1 + 0.1 * shift[..., None] if shift.ndim else 1 + 0.1 * shift)
+    xp = array_namespace(x)
+    slope = 2 * x + 0.9 * xp.cos(3 * x)
+    return slope * (1 + 0.01 * xp.astype(extra[0] - 3, x.dtype))[..., None] if extra else slope
 
 
 def with_data(x: Any, a: Any, xi: Any, scale: float) -> float:
@@ -51,7 +54,7 @@ class Case:
         given = {"max_iter": 30, "seed": 5, "vectorized": True, **self.params}
         if self.stochastic:
             given["sample_xi"] = TERMS
-        if self.first_order:
+        if self.first_order and isinstance(x0, np.ndarray):
             given["grad"] = grad
         return slgh.minimize(fun, x0, method=self.method, **{**given, **options})
 

@@ -40,7 +40,7 @@ def test_wrong_x0(x0: Any, options: dict[str, Any], match: str) -> None:
 
 
 def test_other_libraries_arrays_are_named() -> None:
-    with pytest.raises(TypeError, match="`x0` must be a NumPy array or a list of numbers, got Array; convert it first"):
+    with pytest.raises(TypeError, match=r"`x0` must be a NumPy, PyTorch or JAX array .*, got Array; convert it"):
         slgh.minimize(fun, array_api_strict.asarray([1.0]), **GOOD)
 
 

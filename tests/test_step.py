@@ -121,10 +121,10 @@ def test_the_step_leaves_its_state_alone() -> None:
     method = compose("zoslgh_d", case.params, Facts())
     ctx = Context(xp=np, needs=method.schedule.needs)
     plan, keys = Plan(method=method, ctx=ctx, ops=Host(np)), entropies(1, B)
-    state = first_state(starts(B), plan, T, keys)
+    state = first_state(starts(B), plan, None, T, keys)
     for leaf in state:
         if isinstance(leaf, np.ndarray):
             leaf.flags.writeable = False
-    talk = step(state, 0, NumpyNoise(keys, 4, np.float64), plan)
+    talk = step(state, 0, True, NumpyNoise(keys, 4, np.float64), plan)
     with pytest.raises(StopIteration):
         talk.send(fun(next(talk).points))

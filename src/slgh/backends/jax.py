@@ -197,7 +197,7 @@ class JaxBackend:
             code = compiled(spec)
         except TypeError:
             code = compiled.__wrapped__(spec)
-        loop = WhileLoop(code, inputs, noise.key)
+        loop = WhileLoop(code, inputs, noise.everyone)
         try:
             loop.advance(carry, 0, 0)
         except UNTRACEABLE as error:

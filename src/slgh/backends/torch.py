@@ -295,7 +295,7 @@ class CudaGraph:
 
     def __init__(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> None:
         self.program, self.inputs, self.carry = program, inputs, carry
-        self.key, self.d, self.dtype, self.sample_xi = noise.key, noise.d, noise.dtype, noise.sample_xi
+        self.key, self.d, self.dtype, self.sample_xi = noise.everyone, noise.d, noise.dtype, noise.sample_xi
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
         rows = self.longest(carry)

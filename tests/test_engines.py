@@ -1,0 +1,345 @@
+"""The same methods and the same numbers on NumPy, PyTorch and JAX, each in its native loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from array_api_compat import array_namespace, device
+
+import slgh
+from cases import CASES, Case, fun, grad, starts
+from libraries import assert_close, engine, every_library, other_libraries, replay_noise, to_library, to_numpy
+
+every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+SOME = [CASES[name] for name in ("zoslgh_d+v", "slgh_d", "auto", "zosvrg", "zogradopt", "auto stochastic")]
+some_methods = pytest.mark.parametrize("case", SOME, ids=lambda case: case.method + " stochastic" * case.stochastic)
+
+
+FLOOR = 0.05
+"""Far above rounding: at the default floor a difference of f has eight digits, on every library others."""
+
+
+def compare(monkeypatch: Any, case: Case, library: str, x0: Any, **options: Any) -> slgh.Result:
+    """A run of a library and one of NumPy with the same noise; they must agree."""
+    results = []
+    for one in ("numpy", library):
+        with monkeypatch.context() as patch:
+            replay_noise(patch, one)
+            results.append(
+                case.run(to_library(x0, one), **{"batched": True, "history": "x", "floor": FLOOR, **options})
+            )
+    assert results[1].engine == engine(library), results[1].message
+    assert_close(results[1], results[0])
+    return results[1]
+
+
+@other_libraries
+@every_method
+def test_every_method_gives_the_numbers_of_numpy_in_its_native_loop(case: Case, library: str, monkeypatch: Any) -> None:
+    compare(monkeypatch, case, library, starts(3))
+
+
+@other_libraries
+@some_methods
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bounds": [(-1.9, 1.9)] * 3 + [(None, 2.0)]},
+        {"max_evals": 101},
+        {"history": 4, "max_iter": 41},
+        {"on_nonfinite": "penalize"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_options_act_as_on_numpy(case: Case, library: str, options: dict[str, Any], monkeypatch: Any) -> None:
+    compare(monkeypatch, case, library, starts(3), **options)
+
+
+@other_libraries
+@some_methods
+def test_problems_end_at_the_target_as_on_numpy(case: Case, library: str, monkeypatch: Any) -> None:
+    result = compare(monkeypatch, case, library, starts(6), target=1.0 if case.stochastic else 0.5)
+    ended = result.status == slgh.Status.TARGET
+    assert ended.any()
+    assert len(set(result.nit[ended])) > 1, "problems must end at different iterations for this test to mean anything"
+
+
+def cliff(x: Any, *extra: Any) -> Any:
+    """NaN far out, and in a strip."""
+    xp = array_namespace(x)
+    bad = xp.any(x > 50, axis=-1) | ((x[..., 0] > 0.3) & (x[..., 0] < 0.5))
+    return xp.where(bad, xp.nan, fun(x, *extra))
+
+
+@other_libraries
+@some_methods
+def test_bad_values_act_as_on_numpy(case: Case, library: str, monkeypatch: Any) -> None:
+    x0 = starts(4)
+    x0[1] += 100.0
+    options = {"grad": grad} if case.first_order else {}
+    result = compare(monkeypatch, case, library, x0, fun=cliff, **options)
+    assert result.status[1] == slgh.Status.NONFINITE
+    assert result.nrejected.sum() > 0
+
+
+@other_libraries
+def test_the_callback_sees_and_stops_as_on_numpy(library: str, monkeypatch: Any) -> None:
+    rows: list[list[Any]] = []
+
+    def callback(result: slgh.Result) -> bool:
+        rows.append([result.nit, result.nfev, *map(to_numpy, (result.x, result.fun, result.t, result.fun_best))])
+        return result.nit == 17
+
+    result = compare(monkeypatch, CASES["zoslgh_d"], library, starts(2), callback=callback)
+    assert (result.status == slgh.Status.CALLBACK).all()
+    assert len(rows) == 34
+    for mine, theirs in zip(rows[17:], rows[:17], strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def shifted(x: Any, a: Any, xi: Any, scale: Any) -> Any:
+    """With data, xi and an argument."""
+    return scale * ((x - a) ** 2).sum(axis=-1) + 0.125 * xi
+
+
+@other_libraries
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_data_xi_and_args_arrive_as_on_numpy(library: str, vectorized: bool, monkeypatch: Any) -> None:
+    a = np.arange(12.0).reshape(3, 4) / 10
+    options = {"sample_xi": 5, "vectorized": vectorized, "target": -10.0}
+    for scale in (1.0, np.array(2.0)):
+        results = []
+        for one in ("numpy", library):
+            with monkeypatch.context() as patch:
+                replay_noise(patch, one)
+                args = (scale if isinstance(scale, float) else to_library(scale, one),)
+                x0, data = to_library(starts(3), one), to_library(a, one)
+                results.append(CASES["zoslgh_r"].run(x0, shifted, batched=True, data=data, args=args, **options))
+        assert_close(results[1], results[0])
+        assert results[1].engine == engine(library), results[1].message
+
+
+@every_library
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dtype_and_device_are_kept(library: str, dtype: str) -> None:
+    for batched in (True, False):
+        x0 = to_library(starts(2, dtype) if batched else starts(1, dtype)[0], library)
+        result = CASES["zoslgh_d"].run(x0, batched=batched)
+        assert result.engine == engine(library)
+        for name in ("x", "x_best", "xhat") + (("fun", "t", "fun_best") if batched else ()):
+            assert type(result[name]) is type(x0), name
+            assert result[name].dtype == x0.dtype, name
+            assert device(result[name]) == device(x0), name
+        assert batched or type(result.fun) is float
+
+
+@every_library
+def test_problems_in_a_batch_equal_single_runs(library: str) -> None:
+    seeds = [3, 1, 4]
+    for name in ("zoslgh_d", "zoslgh_r stochastic"):
+        case = CASES[name]
+        together = case.run(to_library(starts(3), library), batched=True, seed=seeds)
+        for b, seed in enumerate(seeds):
+            alone = case.run(to_library(starts(3)[b], library), seed=seed)
+            np.testing.assert_allclose(to_numpy(together.x[b]), to_numpy(alone.x), rtol=1e-12, atol=1e-14)
+
+
+@every_library
+def test_the_same_seed_gives_the_same_run_and_another_one_does_not(library: str) -> None:
+    x0, case = to_library(starts(2), library), CASES["zoslgh_d"]
+    one, same, other = (to_numpy(case.run(x0, batched=True, seed=seed).x) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(one, same)
+    assert not np.allclose(one, other)
+    assert not np.allclose(one[0], one[1])
+
+
+@other_libraries
+@pytest.mark.parametrize("name", ["zoslgh_d", "zoslgh_r stochastic", "zosvrg"])
+def test_a_resumed_run_equals_the_uninterrupted_one(library: str, name: str, tmp_path: Any) -> None:
+    case, x0 = CASES[name], to_library(starts(4), library)
+    target = float(np.median(to_numpy(case.run(x0, max_iter=13, batched=True).fun_best)))
+    options: dict[str, Any] = {"batched": True, "target": target, "history": "x"}
+    whole = case.run(x0, max_iter=41, **options)
+    file = tmp_path / "run.npz"
+    part = case.run(x0, max_iter=13, checkpoint=file, **options)
+    assert 0 < (part.status == slgh.Status.TARGET).sum() < 4
+    resumed = case.run(x0, max_iter=41, checkpoint=file, **options)
+    assert resumed.engine == engine(library)
+    for key in ("x", "fun", "x_best", "fun_best", "t", "nit", "nfev", "status"):
+        np.testing.assert_array_equal(to_numpy(resumed[key]), to_numpy(whole[key]), err_msg=key)
+    for key, column in whole.history.items():
+        np.testing.assert_array_equal(resumed.history[key], column, err_msg=key)
+
+
+def test_a_checkpoint_of_another_library_is_refused(tmp_path: Any) -> None:
+    CASES["zoslgh_r"].run(starts(1)[0], checkpoint=tmp_path / "run.npz")
+    with pytest.raises(ValueError, match="its arrays is 'numpy', here it is 'jax'"):
+        CASES["zoslgh_r"].run(jnp.asarray(starts(1)[0]), checkpoint=tmp_path / "run.npz")
+
+
+@other_libraries
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("method", ["slgh_r", "slgh_d", "gradopt", "gd"])
+def test_gradients_come_from_autograd(library: str, method: str, stochastic: bool, monkeypatch: Any) -> None:
+    params = {"step": 0.02, "samples": 3}
+    params |= {} if method == "gd" else {"t1": 0.5}
+    params |= {"eta": 0.01} if method == "slgh_d" else {}
+    case = Case(params, lambda k: 0, method, stochastic, first_order=True)
+    for vectorized in (True, False):
+        result = compare(monkeypatch, case, library, starts(2), vectorized=vectorized)
+        assert (result.njev > 0).all()
+
+
+def test_auto_takes_values_unless_told_to_differentiate() -> None:
+    x0 = jnp.ones(3)
+    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100).method.oracle.name == "antithetic"
+    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100, grad=True).method.oracle.name == "sampled_gradient"
+    with pytest.raises(ValueError, match="for NumPy pass the gradient"):
+        slgh.minimize(lambda x: (x**2).sum(), np.ones(3), max_evals=100, grad=True)
+
+
+@other_libraries
+def test_ask_and_tell_hand_out_arrays_of_the_library(library: str) -> None:
+    x0 = to_library(starts(1)[0], library)
+    opt = slgh.Optimizer(x0, method="zoslgh_r", t1=0.5, step=0.02, samples=3, max_iter=20, seed=5)
+    while not opt.stop():
+        points = opt.ask()
+        assert type(points) is type(x0)
+        opt.tell(points, [fun(p) for p in points])
+    direct = CASES["zoslgh_r"].run(x0, max_iter=20, gamma=0.999, vectorized=False, compiled=False)
+    np.testing.assert_array_equal(to_numpy(opt.result.x), to_numpy(direct.x))
+    assert opt.result.engine == direct.engine
+
+
+@every_library
+def test_the_python_loop_is_there_for_the_asking(library: str) -> None:
+    loops = {"numpy": "numpy", "torch": "torch eager", "jax": "jax python loop", "cuda": "torch eager"}
+    x0 = to_library(starts(2), library)
+    python = CASES["zoslgh_d"].run(x0, batched=True, floor=FLOOR, compiled=False)
+    native = CASES["zoslgh_d"].run(x0, batched=True, floor=FLOOR)
+    assert python.engine == loops[library]
+    np.testing.assert_allclose(to_numpy(python.x), to_numpy(native.x), rtol=1e-12)
+
+
+def test_a_compiled_loop_that_cannot_be_is_an_error_if_demanded() -> None:
+    with pytest.raises(ValueError, match="not possible here: numpy arrays have no compiled loop"):
+        CASES["zoslgh_d"].run(starts(1)[0], compiled=True)
+    with pytest.raises(ValueError, match="not possible here: on_nonfinite='raise' looks at every value"):
+        CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), compiled=True, on_nonfinite="raise")
+
+
+class TestJax:
+    def test_a_second_call_traces_nothing(self) -> None:
+        calls = []
+
+        def counted(x: Any) -> Any:
+            calls.append(x.shape)
+            return (x**2).sum(axis=-1)
+
+        x0 = jnp.asarray(starts(1)[0])
+        CASES["zoslgh_d"].run(x0, counted)
+        first = len(calls)
+        run = CASES["zoslgh_d"]
+        run.run(x0 + 1, counted, seed=8, max_iter=77)
+        run.run(x0, counted, step=0.01, t1=0.2, eta=0.5, gamma=0.5, target=None)
+        final_values = 2
+        assert len(calls) == first + final_values
+        run.run(jnp.asarray(starts(3)), counted, batched=True)
+        assert len(calls) > first + final_values + 1
+
+    @pytest.mark.parametrize(
+        "untraceable",
+        [
+            lambda x: float(np.sin(np.asarray(x)).sum() + (np.asarray(x) ** 2).sum()),
+            lambda x: (x**2).sum() if x[0] > 0 else (x**2).sum() + 1,
+        ],
+    )
+    def test_what_cannot_be_traced_runs_in_a_python_loop_and_says_so(self, untraceable: Any) -> None:
+        result = CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), untraceable, vectorized=False)
+        assert result.engine == "jax python loop"
+        assert "In a Python loop: it cannot be traced" in result.message
+        assert result.success
+
+    def test_an_error_in_fun_is_the_users_own(self) -> None:
+        def broken(x: Any) -> Any:
+            raise ZeroDivisionError("mine")
+
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), broken)
+
+    def test_sample_xi_gets_a_key(self) -> None:
+        x0 = jnp.asarray(starts(2))
+        case = CASES["zoslgh_r stochastic"]
+        result = case.run(x0, batched=True, sample_xi=lambda key, n: jax.random.uniform(key, (n,), x0.dtype))
+        assert result.engine == "jax while_loop"
+        assert (result.fun_se > 0).all()
+
+    def test_inside_jit_it_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="call it outside jit"):
+            jax.jit(lambda x: slgh.minimize(lambda y: (y**2).sum(), x).x)(jnp.ones(2))
+
+    def test_float32_without_x64_in_a_fresh_process(self) -> None:
+        import subprocess
+        import sys
+
+        code = (
+            "import jax.numpy as jnp, jax, slgh\n"
+            "r = slgh.minimize(lambda x: (x**2).sum(), jnp.ones(3), max_evals=200, seed=1)\n"
+            "print(r.engine, r.x.dtype, r.nfev, jax.config.jax_enable_x64, bool(r.fun < 1e-3))"
+        )
+        command = [sys.executable, "-W", "error", "-c", code]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert printed.split() == ["jax", "while_loop", "float32", "200", "False", "True"]
+
+
+class TestTorch:
+    def test_a_module_in_training_mode_is_refused(self) -> None:
+        net = torch.nn.Sequential(torch.nn.Linear(4, 1), torch.nn.Dropout())
+        x0 = torch.zeros(4)
+        for user in (net, lambda x: net(x).sum(), net.forward):
+            with pytest.raises(ValueError, match=r"Sequential in training mode.*\.eval\(\)"):
+                CASES["zoslgh_d"].run(x0, user, vectorized=False)
+        net.eval()
+        result = CASES["zoslgh_d"].run(x0, lambda x: net(x).sum(), vectorized=False)
+        assert result.success
+        assert not result.x.requires_grad
+
+    def test_values_are_computed_without_gradients_and_parameters_get_none(self) -> None:
+        net = torch.nn.Linear(4, 1).eval()
+        modes = []
+
+        def user(x: Any) -> Any:
+            modes.append(torch.is_grad_enabled())
+            return (net(x) ** 2).sum()
+
+        x0 = torch.zeros(4, requires_grad=True)
+        CASES["zoslgh_d"].run(x0, user, vectorized=False)
+        assert not any(modes)
+        CASES["slgh_d"].run(x0, user, vectorized=False)
+        assert any(modes)
+        assert net.weight.grad is None
+        assert x0.grad is None
+        assert torch.is_grad_enabled()
+
+    def test_a_function_that_writes_into_its_argument_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="must not write into its argument"):
+            CASES["zoslgh_d"].run(torch.zeros(4), lambda x: x.mul_(2).sum(-1))
+
+    def test_a_function_that_autograd_cannot_follow_is_named(self) -> None:
+        with pytest.raises(TypeError, match="must be differentiable by autograd"):
+            CASES["slgh_d"].run(torch.zeros(4), lambda x: torch.asarray(x.detach().numpy() ** 2).sum(-1))
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.complex64])
+    def test_other_dtypes_are_refused(self, dtype: Any) -> None:
+        with pytest.raises(TypeError, match="of dtype float32 or float64; got dtype torch"):
+            CASES["zoslgh_d"].run(torch.zeros(4, dtype=dtype))
+
+    def test_integers_become_the_default_dtype(self) -> None:
+        assert CASES["zoslgh_d"].run(torch.tensor([1, 2, 3, 4])).x.dtype == torch.float32
