@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-import array_api_compat.torch as xp
+import array_api_compat.torch as compat
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,6 +23,37 @@ from slgh.backends.keyed import KeyedNoise, words
 from slgh.backends.numpy import real_array
 from slgh.backends.streams import NumpyNoise, draw_xi
 from slgh.parts import Context
+
+
+class Namespace:
+    """PyTorch as an array-API namespace; where that makes tensors of numbers, PyTorch's own functions, which do not.
+
+    A number made a tensor is a copy to the device, which no graph can hold.
+    """
+
+    where = staticmethod(torch.where)
+    min, max = staticmethod(torch.amin), staticmethod(torch.amax)
+    sum, all, any, argmin = (staticmethod(f) for f in (torch.sum, torch.all, torch.any, torch.argmin))
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(compat, name)
+        setattr(self, name, found)
+        return found
+
+    @staticmethod
+    def maximum(a: Tensor, b: Any) -> Tensor:
+        return torch.maximum(a, b) if isinstance(b, Tensor) else torch.clamp(a, min=b)
+
+    @staticmethod
+    def minimum(a: Tensor, b: Any) -> Tensor:
+        return torch.minimum(a, b) if isinstance(b, Tensor) else torch.clamp(a, max=b)
+
+    @staticmethod
+    def isfinite(a: Tensor) -> Tensor:
+        return torch.abs(a) < torch.inf
+
+
+xp = Namespace()
 
 
 class TorchContext(Context):
@@ -191,7 +222,8 @@ class TorchBackend:
             return torch.as_tensor(real_array(value, name)).to(self.device, self.dtype)
         if value.is_complex():
             raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
-        return value.detach().to(self.device, self.dtype, copy=True)
+        mine = not (value.is_cuda and torch.cuda.is_current_stream_capturing())
+        return value.detach().to(self.device, self.dtype, copy=mine)
 
     def number(self, value: Any) -> Tensor:
         array = self.real(value, "fun")
@@ -311,9 +343,8 @@ class CudaGraph:
         """One iteration, in place."""
         noise = DeviceNoise(self.key, self.d, self.dtype, self.sample_xi, self.k)
         carry, self.evaluations[first] = self.program.iterate(self.carry, self.k, first, noise, self.inputs)
-        for old, new in zip(_flat(self.carry), _flat(carry), strict=True):
-            if new is not old:
-                old.copy_(new)
+        pairs = [(old, new) for old, new in zip(_flat(self.carry), _flat(carry), strict=True) if new is not old]
+        torch._foreach_copy_([old for old, _ in pairs], [new for _, new in pairs])
         for record, column in zip(self.records, self.carry.seen, strict=True):
             record.index_copy_(0, self.i, column[None])
         self.k += 1

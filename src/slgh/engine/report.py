@@ -50,7 +50,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         status[finite & (fun <= target)] = Status.TARGET
     status[~finite & ((status == Status.COMPLETED) | (status == Status.TARGET))] = Status.NONFINITE
     fun_best = np.where(better, fun, whole.f_best)
-    ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & ~plan.exact)
+    ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & (not plan.exact))
     found = {
         "x": x,
         "fun": fun,
