@@ -66,6 +66,7 @@ class Replay(KeyedNoise):
 
     def __init__(self, key: Any, d: int, dtype: Any = None, sample_xi: Any = None, k: Any = 0) -> None:
         super().__init__(key, d, sample_xi, k)
+        self.dtype = dtype
 
     def draw_normal(self, key: Any, tag: int, m: int) -> Any:
         return to_library(table(tag, m, self.d), self.library)[self.k][key]

@@ -66,9 +66,25 @@ def test_indices_are_uniform() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 100, 4097])
 def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
-    from slgh.backends import triton_noise
+    from slgh.backends import triton_kernels
 
     k = torch.tensor(12345, device="cuda")
-    found = triton_noise.normal(key(3, "cuda"), k, 6, n, dtype)
+    found = triton_kernels.normal(key(3, "cuda"), k, 6, n, dtype)
     expected = philox.normal(key(3), k.cpu(), 6, n, dtype)
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-5 if dtype == torch.float32 else 1e-13, atol=1e-6)
+
+
+@needs_cuda
+@pytest.mark.parametrize("d", [256, 3000])
+@pytest.mark.parametrize("centres", [0, 1, 3])
+def test_the_kernels_place_points_and_sum_directions(d: int, centres: int) -> None:
+    from slgh.backends.torch import TorchContext, xp
+    from slgh.parts import Context
+
+    x, t, *directions = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, d), (2,), (2, 3, d), (2, 4, d)))
+    fast, plain = TorchContext(xp=xp), Context(xp=xp)
+    found = fast.place(x.cuda(), t.cuda(), [u.cuda() for u in directions], centres)
+    torch.testing.assert_close(found.cpu(), plain.place(x, t, directions, centres), rtol=1e-14, atol=1e-14)
+    weights = torch.randn(2, 8, dtype=torch.float64)[:, ::2]
+    found = fast.weigh(weights.cuda(), directions[1].cuda())
+    torch.testing.assert_close(found.cpu(), plain.weigh(weights, directions[1]), rtol=1e-12, atol=1e-12)

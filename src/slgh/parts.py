@@ -88,6 +88,12 @@ class Context:
         copies = [xp.broadcast_to(origin, (x.shape[0], centres, x.shape[1]))] if centres else []
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
+    def weigh(self, weights: Array, u: Array) -> Array:
+        """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
+        if u.shape[1] == 1:
+            return weights * u[:, 0, :]
+        return self.xp.matmul(weights[:, None, :], u)[:, 0, :]
+
 
 class Noise(Protocol):
     """Where randomness comes from: the parts never draw. Each call goes on where the last one stopped."""

@@ -62,8 +62,15 @@ class Loop(Protocol):
     def longest(self, carry: Any) -> int:
         """How many iterations one block may have."""
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
-        """The carry after n iterations from the k-th on (fewer where every problem has ended), and their records."""
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+        """The carry after n iterations from the k-th on, their records, and how many of them were sound.
+
+        Where every problem has ended, the rest is left out. Of a block with an unsound iteration only the number of
+        those before it counts, and `carry` is as it was.
+        """
+
+    def careful(self, carry: Any) -> Loop:
+        """A loop from `carry` on that supposes nothing of values, and so is always sound."""
 
 
 class Backend(Protocol):
@@ -139,5 +146,5 @@ class Backend(Protocol):
     def refuse(self, functions: tuple[Any, ...]) -> None:
         """Raise where the user's functions are in no state to be minimised."""
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
-        """A loop without host contact, or the reason why there is none."""
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any, *, long: bool) -> Loop | str:
+        """A loop without host contact, or the reason why there is none; `long`: blocks of many iterations."""

@@ -29,6 +29,25 @@ class Traced:
         return tuple(where(mask, a, b, self.xp) for a, b in zip(new(), old, strict=True))
 
 
+class Optimistic(Traced):
+    """Choices in a compiled loop that supposes every value to be finite, and tells what it has supposed.
+
+    That spares the arithmetic on masks. Where it was wrong, the iteration is done again with `Traced`.
+    """
+
+    def __init__(self, xp: Any) -> None:
+        super().__init__(xp)
+        self.supposed: list[Array] = []
+
+    def all_finite(self, x: Array) -> bool:
+        self.supposed.append(x)
+        return True
+
+    def sound(self) -> Array:
+        """Whether what was supposed holds, as an array without dimensions; not where a sum of large entries is not."""
+        return self.xp.isfinite(sum(self.xp.sum(x) for x in self.supposed))
+
+
 class Host(Traced):
     """Choices by looking: the same results, without the work where the mask is all or nothing."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ from slgh.backends.keyed import KeyedNoise, words
 from slgh.backends.numpy import real_array
 from slgh.parts import Array, Context
 from slgh.result import Status
+
+AHEAD, NUMBERS = 256, 1 << 19
+"""Noise is drawn for so many iterations at once, if it is not more than so many numbers: one call for all is sooner."""
 
 PROGRAMS = 64
 """Compiled programs that are kept."""
@@ -73,6 +76,47 @@ class JaxNoise(KeyedNoise):
 
     def rows(self, key: Array, rows: NDArray[Any]) -> Array:
         return key[rows]
+
+
+class Recording(KeyedNoise):
+    """Noise that remembers what an iteration asks for, so that it can be drawn for many iterations at once."""
+
+    def __init__(self, noise: KeyedNoise) -> None:
+        super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
+        self.noise = noise
+        self.normals: set[tuple[int, int]] = set()
+        self.xis: set[tuple[int, int]] = set()
+        self.numbers = 0
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return self._remember(self.normals, tag, m, self.noise.draw_normal(key, tag, m))
+
+    def draw_xi(self, key: Array, tag: int, m: int) -> Array:
+        return self._remember(self.xis, tag, m, self.noise.draw_xi(key, tag, m))
+
+    def _remember(self, calls: set[tuple[int, int]], tag: int, m: int, drawn: Array) -> Array:
+        calls.add((tag, m))
+        self.numbers += drawn.size
+        return drawn
+
+    def draw(self, noise: KeyedNoise) -> dict[tuple[int, int], Array]:
+        """All that an iteration asks for."""
+        return {call: noise.draw_normal(noise.key, *call) for call in self.normals} | {
+            call: noise.draw_xi(noise.key, *call) for call in self.xis
+        }
+
+
+class Drawn(KeyedNoise):
+    """The noise of one iteration, drawn before."""
+
+    def __init__(self, noise: KeyedNoise, drawn: dict[tuple[int, int], Array]) -> None:
+        super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
+        self.drawn = drawn
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return self.drawn[tag, m]
+
+    draw_xi = draw_normal
 
 
 @dataclass(frozen=True)
@@ -191,13 +235,8 @@ class JaxBackend:
     def refuse(self, functions: tuple[Any, ...]) -> None:
         pass
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> WhileLoop | str:
-        spec = Spec(program, noise.d, noise.sample_xi)
-        try:
-            code = compiled(spec)
-        except TypeError:
-            code = compiled.__wrapped__(spec)
-        loop = WhileLoop(code, inputs, noise.everyone)
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise, *, long: bool) -> WhileLoop | str:
+        loop = WhileLoop(code_of(Spec(program, noise.d, noise.sample_xi)), inputs, noise.everyone, ahead=long)
         try:
             loop.advance(carry, 0, 0)
         except UNTRACEABLE as error:
@@ -218,39 +257,73 @@ class Code:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.traces = 0
         self.evaluations: dict[bool, tuple[int, int]] = {}
-        self.block = jax.jit(self._block, static_argnames=("rows",))
+        self.block = jax.jit(self._block, static_argnames=("rows", "ahead"))
 
-    def _block(self, carry: Any, k: Array, n: Array, key: Array, inputs: Any, rows: int) -> tuple[Any, Any, Any]:
-        """Up to n iterations from the k-th on: how many, the carry, and the row that each left."""
-        self.traces += 1
+    def _block(
+        self, carry: Any, k: Array, n: Array, key: Array, inputs: Any, rows: int, ahead: bool
+    ) -> tuple[Array, Array, Any, Any]:
+        """Up to n iterations from the k-th on: how many, whether the last was sound, the carry, and their rows."""
         program, d, sample_xi = self.spec
         dtype = carry.state.x.dtype
-        records = tuple(jnp.zeros((rows, *column.shape), column.dtype) for column in carry.seen)
+        loop = (
+            jnp.zeros_like(n),
+            jnp.ones((), bool),
+            carry,
+            tuple(jnp.zeros((rows, *column.shape), column.dtype) for column in carry.seen),
+        )
 
-        def iterate(first: bool, carry: Any, k: Array) -> Any:
-            noise = JaxNoise(key, d, dtype, sample_xi, k)
-            carry, self.evaluations[first] = program.iterate(carry, k, first, noise, inputs)
-            return carry
+        def iterate(first: bool, carry: Any, k: Array, noise: KeyedNoise) -> Any:
+            carry, sound, self.evaluations[first] = program.iterate(carry, k, first, noise, inputs)
+            return carry, jnp.asarray(sound)
 
-        def go_on(loop: Any) -> Array:
-            i, carry, _ = loop
-            return (i < n) & jnp.any(carry.status == int(Status.RUNNING))
-
-        def body(loop: Any) -> Any:
-            i, carry, records = loop
+        def either(carry: Any, k: Array, noise: KeyedNoise) -> Any:
             if program.period == 1:
-                carry = iterate(True, carry, k + i)
-            else:
-                first = (k + i) % program.period == 0
-                carry = jax.lax.cond(first, partial(iterate, True), partial(iterate, False), carry, k + i)
-            return i + 1, carry, tuple(r.at[i].set(c) for r, c in zip(records, carry.seen, strict=True))
+                return iterate(True, carry, k, noise)
+            kinds = [partial(iterate, kind) for kind in (True, False)]
+            return jax.lax.cond(k % program.period == 0, *(lambda c, f=f: f(c, k, at(k)) for f in kinds), carry)
 
-        return jax.lax.while_loop(go_on, body, (jnp.zeros_like(n), carry, records))
+        def going(i: Array, sound: Array, carry: Any) -> Array:
+            return (i < n) & sound & jnp.any(carry.status == int(Status.RUNNING))
+
+        def body(loop: Any, noise: KeyedNoise) -> Any:
+            i, _, carry, records = loop
+            carry, sound = either(carry, k + i, noise)
+            return i + 1, sound, carry, tuple(r.at[i].set(c) for r, c in zip(records, carry.seen, strict=True))
+
+        def at(k: Array) -> JaxNoise:
+            return JaxNoise(key, d, dtype, sample_xi, k)
+
+        recording = Recording(at(k))
+        if ahead and program.period == 1:
+            jax.eval_shape(lambda: either(carry, k, recording))
+        C = min(AHEAD, NUMBERS // recording.numbers) if recording.numbers else 0
+        if C < 2:
+            return jax.lax.while_loop(lambda loop: going(*loop[:3]), lambda loop: body(loop, at(k + loop[0])), loop)
+
+        def chunk(loop: Any) -> Any:
+            start = loop[0]
+            drawn = jax.vmap(lambda j: recording.draw(at(k + start + j)))(jnp.arange(C))
+
+            def one(loop: Any) -> Any:
+                j = loop[0] - start
+                return body(loop, Drawn(at(k + loop[0]), {call: a[j] for call, a in drawn.items()}))
+
+            return jax.lax.while_loop(lambda loop: going(*loop[:3]) & (loop[0] < start + C), one, loop)
+
+        return jax.lax.while_loop(lambda loop: going(*loop[:3]), chunk, loop)
 
 
 compiled = lru_cache(maxsize=PROGRAMS)(Code)
+
+
+def code_of(spec: Spec) -> Code:
+    """The code of a program, compiled before if it was needed before; what cannot be hashed is compiled anew."""
+    try:
+        hash(spec)
+    except TypeError:
+        return Code(spec)
+    return compiled(spec)
 
 
 class WhileLoop:
@@ -258,15 +331,21 @@ class WhileLoop:
 
     engine = "jax while_loop"
 
-    def __init__(self, code: Code, inputs: Any, key: Array) -> None:
-        self.code, self.inputs, self.key = code, inputs, key
+    def __init__(self, code: Code, inputs: Any, key: Array, *, ahead: bool) -> None:
+        self.code, self.inputs, self.key, self.ahead = code, inputs, key, ahead
         self.evaluations = code.evaluations
 
     def longest(self, carry: Any) -> int:
         return longest_block(carry.seen)
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
-        _, carry, records = self.code.block(
-            carry, np.int32(k), np.int32(n), self.key, self.inputs, rows=self.longest(carry)
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+        done, sound, carry, records = self.code.block(
+            carry, np.int32(k), np.int32(n), self.key, self.inputs, rows=self.longest(carry), ahead=self.ahead
         )
-        return carry, lambda wanted: tuple(np.asarray(column)[wanted] for column in records)
+        rows: Records = lambda wanted: tuple(np.asarray(column)[wanted] for column in records)  # noqa: E731
+        return carry, rows, n if bool(sound) else int(done) - 1
+
+    def careful(self, carry: Any) -> WhileLoop:
+        spec = self.code.spec
+        program = replace(spec.program, careful=True)
+        return WhileLoop(code_of(spec._replace(program=program)), self.inputs, self.key, ahead=self.ahead)

@@ -62,6 +62,12 @@ class Namespace:
         return x.take(indices, axis)
 
     @staticmethod
+    def take_along_axis(x: Any, indices: Any, /, *, axis: int) -> Any:
+        """For one index a problem, (B, 1, 1) along the second of three axes: the only shape the engine has."""
+        assert axis == 1
+        return x[np.arange(x.shape[0]), indices[:, 0, 0]][:, None, :]
+
+    @staticmethod
     def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
         return x.astype(dtype, copy=copy)
 
@@ -92,6 +98,9 @@ class NumpyContext(Context):
         moved = points[:, centres:]
         moved += x[:, None, :]
         return points
+
+
+NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class NumpyBackend:
@@ -147,7 +156,7 @@ class NumpyBackend:
 
     def calling(self, points: NDArray[Any]) -> AbstractContextManager[None]:
         points.flags.writeable = False
-        return nullcontext()
+        return NOTHING
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
         return nullcontext()
@@ -161,7 +170,7 @@ class NumpyBackend:
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy maps no functions.")
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any, *, long: bool) -> str:
         return "NumPy compiles nothing"
 
 

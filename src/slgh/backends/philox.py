@@ -2,7 +2,7 @@
 
 Salmon, Moraes, Dror, Shaw. Parallel random numbers: as easy as 1, 2, 3. SC 2011. Four words come of one counter,
 (block, iteration, call, problem), under the key of the seed. Here in tensor operations, which run anywhere;
-`triton_noise` has the same numbers in one kernel.
+`triton_kernels` has the same numbers in one kernel.
 """
 
 from __future__ import annotations

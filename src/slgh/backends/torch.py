@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -56,10 +56,30 @@ class Namespace:
 xp = Namespace()
 
 
+WIDE = 256
+"""From so many variables on, a kernel of our own is sooner than PyTorch's."""
+
+
+@functools.cache
+def triton_kernels() -> Any:
+    """Our Triton kernels, or None where there is no Triton."""
+    if find_spec("triton") is None:
+        return None
+    from slgh.backends import triton_kernels
+
+    return triton_kernels
+
+
+def _kernels(x: Tensor) -> Any:
+    return triton_kernels() if x.is_cuda and x.shape[-1] >= WIDE else None
+
+
 class TorchContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
     def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
+        if (kernels := _kernels(x)) is not None:
+            return kernels.place(x, t, directions, centres)  # type: ignore[no-any-return]
         (B, d), m = x.shape, [u.shape[1] for u in directions]
         points = x.new_empty(B, centres + sum(m), d)
         origin, radius, at = x[:, None, :], t[:, None, None], centres
@@ -69,6 +89,11 @@ class TorchContext(Context):
             torch.addcmul(origin, u, radius, out=points[:, at : at + size])
             at += size
         return points
+
+    def weigh(self, weights: Tensor, u: Tensor) -> Tensor:
+        kernels = _kernels(u)
+        found: Tensor = super().weigh(weights, u) if kernels is None else kernels.weigh(weights, u)
+        return found
 
 
 class HostNoise(NumpyNoise):
@@ -90,10 +115,12 @@ class DeviceNoise(KeyedNoise):
     def __init__(self, key: Tensor, d: int, dtype: torch.dtype, sample_xi: Any, k: Any) -> None:
         super().__init__(key, d, sample_xi, k)
         self.dtype = dtype
-        self._normal = _fastest_normal() if key.is_cuda else philox.normal
+        kernels = triton_kernels() if key.is_cuda else None
+        self._normal: Any = philox.normal if kernels is None else kernels.normal
 
     def draw_normal(self, key: Tensor, tag: int, m: int) -> Tensor:
-        return self._normal(key, self.k, tag, m * self.d, self.dtype).view(-1, m, self.d)
+        drawn: Tensor = self._normal(key, self.k, tag, m * self.d, self.dtype)
+        return drawn.view(-1, m, self.d)
 
     def draw_xi(self, key: Tensor, tag: int, m: int) -> Tensor:
         if isinstance(self.sample_xi, int):
@@ -111,15 +138,6 @@ class DeviceNoise(KeyedNoise):
     def mark(self, k: int) -> None:
         super().mark(k)
         self.k = torch.tensor(k, device=self.key.device)
-
-
-@functools.cache
-def _fastest_normal() -> Callable[..., Tensor]:
-    if find_spec("triton") is None:
-        return philox.normal
-    from slgh.backends import triton_noise
-
-    return triton_noise.normal
 
 
 @dataclass(frozen=True)
@@ -262,7 +280,7 @@ class TorchBackend:
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> CudaGraph | str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise, *, long: bool) -> CudaGraph | str:
         if callable(noise.sample_xi):
             return "sample_xi draws on the host"
         try:
@@ -320,6 +338,17 @@ def _flat(carry: Any) -> list[Tensor]:
     return [tensor for part in carry for tensor in _flat(part)] if isinstance(carry, tuple) else [carry]
 
 
+def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Copy tensors onto others, where they are not the same."""
+    pairs = [(target, source) for target, source in zip(targets, sources, strict=True) if target is not source]
+    if pairs:
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
+
+
+LATE = 1 << 40
+"""An iteration that no block has."""
+
+
 class CudaGraph:
     """One iteration captured as a graph, for each kind of iteration, and replayed; its tensors stay in place."""
 
@@ -327,9 +356,10 @@ class CudaGraph:
 
     def __init__(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> None:
         self.program, self.inputs, self.carry = program, inputs, carry
-        self.key, self.d, self.dtype, self.sample_xi = noise.everyone, noise.d, noise.dtype, noise.sample_xi
+        self.noise = noise
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
+        self.unsound_at = torch.tensor([LATE], device=device)
         rows = self.longest(carry)
         self.records = [column.new_zeros(rows, *column.shape) for column in carry.seen]
         self.evaluations: dict[bool, tuple[int, int]] = {}
@@ -341,17 +371,19 @@ class CudaGraph:
 
     def _iterate(self, first: bool) -> None:
         """One iteration, in place."""
-        noise = DeviceNoise(self.key, self.d, self.dtype, self.sample_xi, self.k)
-        carry, self.evaluations[first] = self.program.iterate(self.carry, self.k, first, noise, self.inputs)
-        pairs = [(old, new) for old, new in zip(_flat(self.carry), _flat(carry), strict=True) if new is not old]
-        torch._foreach_copy_([old for old, _ in pairs], [new for _, new in pairs])
+        mine = self.noise
+        noise = DeviceNoise(mine.everyone, mine.d, mine.dtype, mine.sample_xi, self.k)
+        carry, sound, self.evaluations[first] = self.program.iterate(self.carry, self.k, first, noise, self.inputs)
+        if isinstance(sound, Tensor):
+            self.unsound_at.copy_(torch.where(sound, self.unsound_at, torch.minimum(self.unsound_at, self.i)))
+        _copy(_flat(self.carry), _flat(carry))
         for record, column in zip(self.records, self.carry.seen, strict=True):
             record.index_copy_(0, self.i, column[None])
         self.k += 1
         self.i += 1
 
     def _capture(self, first: bool) -> torch.cuda.CUDAGraph:
-        tensors = [*_flat(self.carry), self.k, self.i]
+        tensors = [*_flat(self.carry), self.k, self.i, self.unsound_at]
         before = [tensor.clone() for tensor in tensors]
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -375,17 +407,25 @@ class CudaGraph:
             tensor.copy_(value)
         return graph
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records]:
-        for mine, theirs in zip(_flat(self.carry), _flat(carry), strict=True):
-            if mine is not theirs:
-                mine.copy_(theirs)
+    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+        mine = _flat(self.carry)
+        _copy(mine, _flat(carry))
+        before = [] if self.program.careful else [tensor.clone() for tensor in mine]
         self.k.fill_(k)
         self.i.zero_()
+        self.unsound_at.fill_(LATE)
         for j in range(k, k + n):
             self.graphs[j % self.program.period == 0].replay()
-        return self.carry, lambda wanted: tuple(
-            record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records
-        )
+        sound = min(n, int(self.unsound_at))
+        if sound < n:
+            _copy(mine, before)
+        return self.carry, self._rows, sound
+
+    def _rows(self, wanted: list[int]) -> tuple[NDArray[Any], ...]:
+        return tuple(record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records)
+
+    def careful(self, carry: Any) -> CudaGraph:
+        return CudaGraph(replace(self.program, careful=True), self.inputs, carry, self.noise)
 
 
 def _first_line(error: BaseException) -> str:

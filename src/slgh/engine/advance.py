@@ -58,7 +58,7 @@ def compile_loop(
             if isinstance(functions, Vectorized)
             else functions.mapped(data=len(data), xi=run.plan.ctx.stochastic)
         )
-        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
+        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise, long=run.callback is None)
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
             run.members = np.arange(run.status.size)
@@ -85,6 +85,8 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
         ctx=plan.ctx,
         penalize=plan.penalize,
         period=method.oracle.period,
+        careful=run.careful,
+        ends=run.limits.target is not None or run.active.size < run.status.size,
     )
     return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from)
 
@@ -95,9 +97,15 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     assert loop is not None
     assert carry is not None
     n, began = _fitting(run, loop, carry), time.monotonic()
-    records: Records
-    carry, records = yield Advance(carry, k, n)
-    host = run.backend.host
+    after, records, sound = yield Advance(carry, k, n)
+    if sound < n:
+        n = sound
+        if n:
+            after, records, _ = yield Advance(carry, k, n)
+        run.careful, run.loop = True, loop.careful(after if n else carry)
+    if not n:
+        return
+    carry, host = after, run.backend.host
     status, nit = host(carry.status), host(carry.nit)
     taken = time.monotonic() - began
     run.pace = int(min(max(BLOCK_SECONDS * n / max(taken, 1e-9), run.pace / 2), 2 * run.pace)) or 1

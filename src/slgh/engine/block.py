@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from slgh.backends.choices import Traced, where
+from slgh.backends.choices import Optimistic, Traced, where
 from slgh.engine.box import Box
 from slgh.engine.evaluate import Vectorized
 from slgh.engine.numbers import join
@@ -62,15 +62,22 @@ class Program:
     ctx: Context
     penalize: bool
     period: int
+    careful: bool
+    """Whether values may be other than finite; if not, an iteration that meets one is unsound, and worth nothing."""
+    ends: bool
+    """Whether a problem may have ended, so that it has to be frozen."""
 
-    def iterate(self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs) -> tuple[Carry, tuple[int, int]]:
-        """The next carry, and how many values and gradients every problem was asked for."""
+    def iterate(
+        self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
+    ) -> tuple[Carry, Array | bool, tuple[int, int]]:
+        """The next carry, whether it is sound, and how many values and gradients every problem was asked for."""
         xp = self.ctx.xp
+        optimistic = Optimistic(xp)
         method, functions = self._bind(inputs)
         plan = Plan(
             method=method,
             ctx=self.ctx,
-            ops=Traced(xp),
+            ops=Traced(xp) if self.careful else optimistic,
             box=inputs.box,
             penalize=self.penalize,
             tail_from=inputs.tail_from,
@@ -85,7 +92,8 @@ class Program:
                 break
             asked[query.what in ("fun", "F")] += query.points.shape[1]
             values = functions.answer(query, inputs.data)
-        return self._freeze(carry, state, info, inputs.target), (asked[True], asked[False])
+        carry = self._freeze(carry, state, info, inputs.target)
+        return carry, self.careful or optimistic.sound(), (asked[True], asked[False])
 
     def _bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
         """The method and the functions with their numbers."""
@@ -95,17 +103,19 @@ class Program:
     def _freeze(self, carry: Carry, state: State, info: Info, target: Any) -> Carry:
         """End the problems that have reached the target or are given up; leave those alone that had ended before."""
         xp = self.ctx.xp
-        live = carry.status == int(Status.RUNNING)
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
         best = xp.full_like(f, xp.nan) if self.ctx.stochastic else state.f_best
+        seen = (f, info.t, best, info.x)[: len(carry.seen)]
+        if not (self.careful or self.ends):
+            return Carry(state, carry.status, carry.nit + 1, seen)
         status = xp.where(state.bad >= PATIENCE, int(Status.NONFINITE), carry.status)
         if target is not None:
             reached = (f if self.ctx.stochastic else best) <= target
             status = xp.where(reached, int(Status.TARGET), status)
             if self.ctx.stochastic:
                 state = state._replace(x=where(reached, info.x, state.x, xp))
-        seen = (f, info.t, best, info.x)[: len(carry.seen)]
+        live = carry.status == int(Status.RUNNING)
 
         def hold(new: Array, old: Array) -> Array:
             return old if new is old else where(live, new, old, xp)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slgh import checks
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ class Vectorized:
     grad: Callable[..., Any] | None
     args: tuple[Any, ...]
     batched: bool
+    closed: bool = False
 
     @property
     def calls(self) -> list[Call]:
@@ -67,7 +68,7 @@ class Vectorized:
             extras.append(query.xi)
         leading: list[Any] = [query.points]
         fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
-        if is_closed_form(self.fun):
+        if self.closed:
             method = ASKED.get(query.what, "value" if query.what == "fun" else "grad")
             fun, name = getattr(self.fun, method), f"fun.{method}"
             xp, shape = self.backend.xp, query.points.shape[:2]
@@ -208,7 +209,7 @@ def read_functions(
     if differentiate and not closed and not callable(grad):
         grad = backend.gradient(fun, vectorized=vectorized)
     if vectorized or closed:
-        return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched)
+        return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed)
     return Pointwise(backend, fun, grad if differentiate else None, args)
 
 

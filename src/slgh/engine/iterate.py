@@ -26,41 +26,37 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
     run.state, info = yield from step(run.state, run.k, first, run.noise, run.plan)
     run.k += 1
     run.mark()
-    info = _on_host(info, run)
     if run.history.wants(run.k - 1):
         run.history.record(_row(run, info))
-    stopped = run.callback is not None and run.called_back(info.x, _known(info), info.t)
-    given_up = NONE if info.ok is None else run.backend.host(run.state.bad) >= PATIENCE
+    host = run.backend.host
+    stopped = run.callback is not None and run.called_back(host(info.x), _known(run, info), host(info.t))
+    given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
     reached = _reached(run, info)
     if (given_up is not NONE and given_up.any()) or (reached is not NONE and reached.any()):
         which = np.broadcast_to(given_up | reached, run.active.shape)
         if run.history.limit:
             run.history.end(which, _row(run, info))
         if run.plan.ctx.stochastic:
-            x = np.where(np.broadcast_to(reached, which.shape)[:, None], info.x, run.backend.host(run.state.x))
+            x = np.where(np.broadcast_to(reached, which.shape)[:, None], host(info.x), host(run.state.x))
             run.state = run.state._replace(x=run.backend.native(x))
         run.end(which, np.where(reached, Status.TARGET, Status.NONFINITE))
     run.after_contact(stopped=stopped)
 
 
-def _on_host(info: Info, run: Run) -> Info:
-    """What the iteration observed, as NumPy arrays."""
-    host = run.backend.host
-    return Info(*(None if a is None else host(a) for a in info))
-
-
 def _row(run: Run, info: Info) -> Row:
     """What the history records of an iteration."""
-    x = run.inside(info.x) if run.history.with_x else None
-    best = np.full_like(info.t, np.nan) if run.plan.ctx.stochastic else run.backend.host(run.state.f_best)
-    return Row(run.k - 1, run.nfev, _known(info), info.t, best, run.active, x)
+    host = run.backend.host
+    t, x = host(info.t), run.inside(host(info.x)) if run.history.with_x else None
+    best = np.full_like(t, np.nan) if run.plan.ctx.stochastic else host(run.state.f_best)
+    return Row(run.k - 1, run.nfev, _known(run, info), t, best, run.active, x)
 
 
-def _known(info: Info) -> NDArray[Any]:
+def _known(run: Run, info: Info) -> NDArray[Any]:
     """f at the iterates, NaN where it is not known."""
+    host = run.backend.host
     if info.f is None:
-        return np.full_like(info.t, np.nan)
-    return info.f if info.ok is None else np.where(info.ok, info.f, np.nan)
+        return np.full_like(host(info.t), np.nan)
+    return host(info.f) if info.ok is None else np.where(host(info.ok), host(info.f), np.nan)
 
 
 def _reached(run: Run, info: Info) -> NDArray[np.bool_]:
@@ -68,5 +64,5 @@ def _reached(run: Run, info: Info) -> NDArray[np.bool_]:
     target = run.limits.target
     if target is None:
         return NONE
-    found = _known(info) if run.plan.ctx.stochastic else run.backend.host(run.state.f_best)
+    found = _known(run, info) if run.plan.ctx.stochastic else run.backend.host(run.state.f_best)
     return np.asarray(found <= target)

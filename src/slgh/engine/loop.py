@@ -76,6 +76,8 @@ class Run:
         self.k = self.nfev = self.njev = 0
         self.t1 = self.state.t
         self.seconds = 0.0
+        self.careful = False
+        """Whether a compiled loop must reckon with values that are not finite: it has met one."""
         self.active: NDArray[np.intp] = np.arange(B)
         """The problems that have not ended."""
         self.members = self.active
@@ -263,6 +265,7 @@ class Run:
             "marked": self._marked,
             "seconds": self.elapsed(),
             "stride": self.history.stride,
+            "careful": self.careful,
         }
         arrays = {
             **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
@@ -285,7 +288,7 @@ class Run:
             return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
 
         self.k, (self.nfev, self.njev) = meta["k"], meta["marked"]
-        self.seconds = meta["seconds"]
+        self.seconds, self.careful = meta["seconds"], meta["careful"]
         self.active = self.members = self.rows = arrays["active"]
         self.status, self.counts = arrays["status"], arrays["counts"]
         self.seen = group("seen.")

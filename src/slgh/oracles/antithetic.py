@@ -17,7 +17,6 @@ from slgh.oracles.asking import (
     rise,
     slope_mean,
     verdict,
-    weigh,
     zeroth_order_cosine,
 )
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
@@ -84,7 +83,7 @@ class Antithetic:
                 odd = kept(odd, ok)
                 if paired:
                     f = add(f, xp.sum(kept(centre.values, ok), axis=1))
-            gradient = add(gradient, weigh(odd, u, xp))
+            gradient = add(gradient, ctx.weigh(odd, u))
             good = add(good, count(ok, m, xp))
             even = kept((plus.values + minus.values) / 2, ok)
             F = add(F, xp.sum(even, axis=1))

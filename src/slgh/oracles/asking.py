@@ -60,13 +60,6 @@ def count(ok: Array | None, m: int, xp: Any) -> Any:
     return m if ok is None else xp.sum(ok, axis=1)
 
 
-def weigh(weights: Array, u: Array, xp: Any) -> Array:
-    """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
-    if u.shape[1] == 1:
-        return weights * u[:, 0, :]
-    return xp.matmul(weights[:, None, :], u)[:, 0, :]
-
-
 def add(total: Any, term: Any) -> Any:
     """Accumulate over chunks, in place where arrays can be: `total` must be a result of ours."""
     if total is None:

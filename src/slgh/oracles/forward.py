@@ -16,7 +16,6 @@ from slgh.oracles.asking import (
     rise,
     slope_mean,
     verdict,
-    weigh,
     zeroth_order_cosine,
 )
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
@@ -92,7 +91,7 @@ class Forward:
             centre = cut(answer, 0, centres) if centres else centre
             assert centre is not None
             rise_u, ok_u = rise(cut(answer, centres, centres + m), centre)
-            gradient = add(gradient, weigh(rise_u, u, xp))
+            gradient = add(gradient, ctx.weigh(rise_u, u))
             good = add(good, count(ok_u, m, xp))
             if paired:
                 f = add(f, xp.sum(kept(centre.values, ok_u), axis=1))

@@ -16,7 +16,6 @@ from slgh.oracles.asking import (
     rise,
     slope_mean,
     verdict,
-    weigh,
     zeroth_order_cosine,
 )
 from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
@@ -71,7 +70,7 @@ class Sphere:
             centre = cut(answer, 0, centres) if centres else centre
             assert centre is not None
             difference, ok = rise(cut(answer, centres, centres + m), centre)
-            gradient = add(gradient, weigh(difference, s, xp))
+            gradient = add(gradient, ctx.weigh(difference, s))
             good = add(good, count(ok, m, xp))
             if ctx.stochastic:
                 f = add(f, xp.sum(kept(centre.values, ok), axis=1))

@@ -17,7 +17,6 @@ from slgh.oracles.asking import (
     rise,
     slope_mean,
     verdict,
-    weigh,
     zeroth_order_cosine,
 )
 from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
@@ -84,7 +83,7 @@ class VarianceReduced:
                 u = noise.normal(m)
                 answer = yield around(x, t, [u], centres=m, xi=noise.every_xi(start, start + m), ctx=ctx)
                 difference, ok = _halves(answer)
-                gradient = add(gradient, weigh(difference, u, xp))
+                gradient = add(gradient, ctx.weigh(difference, u))
                 good = add(good, count(ok, m, xp))
                 start += m
             full = slope_mean(gradient, good, t, xp)
@@ -98,7 +97,7 @@ class VarianceReduced:
             new, ok_new = _halves(here)
             old, ok_old = _halves(there)
             ok = both(ok_new, ok_old)
-            gradient = add(gradient, weigh(kept(new - old, ok), u, xp))
+            gradient = add(gradient, ctx.weigh(kept(new - old, ok), u))
             good = add(good, count(ok, m, xp))
             f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
         assert good is not None

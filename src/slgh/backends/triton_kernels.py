@@ -1,4 +1,7 @@
-"""The normals of `philox` in one Triton kernel; the iteration is read from the device, so that graphs replay."""
+"""Triton kernels for what touches the most memory: normals, points around x, and sums over directions.
+
+The normals are those of `philox`; the iteration is read from the device, so that graphs replay.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 256
-"""Counters that one program of the kernel takes."""
+"""Counters that one program of the noise takes."""
+
+WIDTH = 1024
+"""Variables that one program of the other kernels takes."""
 
 
 @triton.jit
@@ -56,4 +62,47 @@ def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tens
     each = 4 if dtype == torch.float32 else 2
     grid = (triton.cdiv(n, each * BLOCK), key.shape[0])
     _normal[grid](out, key, k, n, tag, SINGLE=dtype == torch.float32, BLOCK=BLOCK)
+    return out
+
+
+@triton.jit
+def _place(out, x, t, u, n, at, centres, m, d, WIDTH: tl.constexpr):
+    b, i = tl.program_id(2), tl.program_id(1)
+    j = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    found = tl.load(x + b * d + j, mask=j < d)
+    if i >= centres:
+        row = b.to(tl.int64) * m + i - centres
+        found += tl.load(t + b) * tl.load(u + row * d + j, mask=j < d)
+    tl.store(out + (b.to(tl.int64) * n + at + i) * d + j, found, mask=j < d)
+
+
+def place(x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
+    """`centres` copies of x (B, d), then x + t*u for each u of the `directions`: (B, n, d)."""
+    B, d = x.shape
+    n, at = centres + sum(u.shape[1] for u in directions), 0
+    out = x.new_empty(B, n, d)
+    for u in directions:
+        m = u.shape[1]
+        grid = (triton.cdiv(d, WIDTH), centres + m, B)
+        _place[grid](out, x, t, u.contiguous(), n, at, centres, m, d, WIDTH=WIDTH)
+        at, centres = at + centres + m, 0
+    return out
+
+
+@triton.jit
+def _weigh(out, weights, u, m, d, WIDTH: tl.constexpr):
+    b = tl.program_id(1)
+    j = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), out.dtype.element_ty)
+    for i in range(m):
+        row = b.to(tl.int64) * m + i
+        total += tl.load(weights + row) * tl.load(u + row * d + j, mask=j < d)
+    tl.store(out + b.to(tl.int64) * d + j, total, mask=j < d)
+
+
+def weigh(weights: Tensor, u: Tensor) -> Tensor:
+    """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
+    B, m, d = u.shape
+    out = u.new_empty(B, d)
+    _weigh[triton.cdiv(d, WIDTH), B](out, weights.contiguous(), u.contiguous(), m, d, WIDTH=WIDTH)
     return out
