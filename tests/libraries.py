@@ -59,6 +59,17 @@ def index_table(tag: int, m: int, terms: int, T: int = 256, B: int = 8) -> Any:
     return np.random.default_rng([tag, m, terms]).integers(terms, size=(T, B, m))
 
 
+def component_table(B: int, start: int, stop: int) -> Any:
+    """Components start..stop-1 for each of B problems."""
+    return np.tile(np.arange(start, stop), (B, 1))
+
+
+@functools.cache
+def on_cuda(make: Any, *arguments: int) -> Any:
+    """A table on the device."""
+    return to_library(make(*arguments), "cuda")
+
+
 class Replay(KeyedNoise):
     """Noise from the tables, whatever the seed; the key of a problem is its number in the batch."""
 
@@ -69,13 +80,17 @@ class Replay(KeyedNoise):
         self.dtype = dtype
 
     def draw_normal(self, key: Any, tag: int, m: int) -> Any:
-        return to_library(table(tag, m, self.d), self.library)[self.k][key]
+        return self._native(table, tag, m, self.d)[self.k][key]
 
     def draw_xi(self, key: Any, tag: int, m: int) -> Any:
-        return to_library(index_table(tag, m, self.sample_xi), self.library)[self.k][key]
+        return self._native(index_table, tag, m, self.sample_xi)[self.k][key]
 
     def every_xi(self, start: int, stop: int) -> Any:
-        return to_library(np.tile(np.arange(start, stop), (self.key.shape[0], 1)), self.library)
+        return self._native(component_table, self.key.shape[0], start, stop)
+
+    def _native(self, make: Any, *arguments: int) -> Any:
+        """A table of the library; on CUDA kept, since no graph can hold the copying."""
+        return on_cuda(make, *arguments) if self.library == "cuda" else to_library(make(*arguments), self.library)
 
     def rows(self, key: Any, rows: Any) -> Any:
         return key[to_library(rows, self.library)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -345,6 +346,9 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
         torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
 
+UNROLL = 8
+"""Iterations of the larger graph: the state is copied to its place once for all of them."""
+
 LATE = 1 << 40
 """An iteration that no block has."""
 
@@ -365,24 +369,26 @@ class CudaGraph:
         self.evaluations: dict[bool, tuple[int, int]] = {}
         kinds = [True] if program.period == 1 else [True, False]
         self.graphs = {first: self._capture(first) for first in kinds}
+        self.unrolled = self._capture(True, UNROLL) if program.period == 1 else None
 
     def longest(self, carry: Any) -> int:
         return longest_block(carry.seen)
 
-    def _iterate(self, first: bool) -> None:
-        """One iteration, in place."""
-        mine = self.noise
-        noise = DeviceNoise(mine.everyone, mine.d, mine.dtype, mine.sample_xi, self.k)
-        carry, sound, self.evaluations[first] = self.program.iterate(self.carry, self.k, first, noise, self.inputs)
-        if isinstance(sound, Tensor):
-            self.unsound_at.copy_(torch.where(sound, self.unsound_at, torch.minimum(self.unsound_at, self.i)))
+    def _iterate(self, first: bool, times: int = 1) -> None:
+        """Iterations of one kind, in place."""
+        mine, carry = self.noise, self.carry
+        for _ in range(times):
+            noise = DeviceNoise(mine.everyone, mine.d, mine.dtype, mine.sample_xi, self.k)
+            carry, sound, self.evaluations[first] = self.program.iterate(carry, self.k, first, noise, self.inputs)
+            if isinstance(sound, Tensor):
+                self.unsound_at.copy_(torch.where(sound, self.unsound_at, torch.minimum(self.unsound_at, self.i)))
+            for record, column in zip(self.records, carry.seen, strict=True):
+                record.index_copy_(0, self.i, column[None])
+            self.k += 1
+            self.i += 1
         _copy(_flat(self.carry), _flat(carry))
-        for record, column in zip(self.records, self.carry.seen, strict=True):
-            record.index_copy_(0, self.i, column[None])
-        self.k += 1
-        self.i += 1
 
-    def _capture(self, first: bool) -> torch.cuda.CUDAGraph:
+    def _capture(self, first: bool, times: int = 1) -> torch.cuda.CUDAGraph:
         tensors = [*_flat(self.carry), self.k, self.i, self.unsound_at]
         before = [tensor.clone() for tensor in tensors]
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -398,8 +404,9 @@ class CudaGraph:
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
-                self._iterate(first)
+            with warnings.catch_warnings(), torch.cuda.graph(graph):
+                warnings.filterwarnings("ignore", "The CUDA Graph is empty")
+                self._iterate(first, times)
         except RuntimeError as error:
             torch.cuda.synchronize()
             raise Uncapturable(f"fun cannot be captured in a CUDA graph ({_first_line(error)})") from error
@@ -414,8 +421,14 @@ class CudaGraph:
         self.k.fill_(k)
         self.i.zero_()
         self.unsound_at.fill_(LATE)
-        for j in range(k, k + n):
-            self.graphs[j % self.program.period == 0].replay()
+        j = k
+        while j < k + n:
+            if self.unrolled is not None and j + UNROLL <= k + n:
+                self.unrolled.replay()
+                j += UNROLL
+            else:
+                self.graphs[j % self.program.period == 0].replay()
+                j += 1
         sound = min(n, int(self.unsound_at))
         if sound < n:
             _copy(mine, before)

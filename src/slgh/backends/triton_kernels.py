@@ -9,6 +9,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.language.extra import libdevice
 
 BLOCK = 256
 """Counters that one program of the noise takes."""
@@ -34,6 +35,12 @@ def _box_muller(u, v):
 
 
 @triton.jit
+def _quick_box_muller(u, v):
+    radius, angle = tl.sqrt(-2.0 * tl.log(u)), 6.283185307179586 * (v - 0.5)
+    return -radius * libdevice.fast_cosf(angle), -radius * libdevice.fast_sinf(angle)
+
+
+@triton.jit
 def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constexpr):
     b = tl.program_id(1)
     low, high, problem = tl.load(key + 3 * b), tl.load(key + 3 * b + 1), tl.load(key + 3 * b + 2)
@@ -45,8 +52,8 @@ def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constex
         seed, block.to(tl.uint32), (zero + k).to(tl.uint32), (zero + tag).to(tl.uint32), (zero + problem).to(tl.uint32)
     )
     if SINGLE:
-        n0, n1 = _box_muller(_uniform(w0), _uniform(w1))
-        n2, n3 = _box_muller(_uniform(w2), _uniform(w3))
+        n0, n1 = _quick_box_muller(_uniform(w0), _uniform(w1))
+        n2, n3 = _quick_box_muller(_uniform(w2), _uniform(w3))
         found = tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
         at = tl.program_id(0) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
     else:
