@@ -80,13 +80,17 @@ class Replay(KeyedNoise):
         self.dtype = dtype
 
     def draw_normal(self, key: Any, tag: int, m: int) -> Any:
-        return self._native(table, tag, m, self.d)[self.k][key]
+        return self._now(self._native(table, tag, m, self.d))[key]
 
     def draw_xi(self, key: Any, tag: int, m: int) -> Any:
-        return self._native(index_table, tag, m, self.sample_xi)[self.k][key]
+        return self._now(self._native(index_table, tag, m, self.sample_xi))[key]
 
     def every_xi(self, start: int, stop: int) -> Any:
         return self._native(component_table, self.key.shape[0], start, stop)
+
+    def _now(self, found: Any) -> Any:
+        """The entry of this iteration; PyTorch looks at a tensor without dimensions, and one with it can do."""
+        return found[self.k] if isinstance(self.k, int) else found[self.k[None]][0]
 
     def _native(self, make: Any, *arguments: int) -> Any:
         """A table of the library; on CUDA kept, since no graph can hold the copying."""

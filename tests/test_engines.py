@@ -145,9 +145,9 @@ def test_problems_in_a_batch_equal_single_runs(library: str) -> None:
     seeds = [3, 1, 4]
     for name in ("zoslgh_d", "zoslgh_r stochastic"):
         case = CASES[name]
-        together = case.run(to_library(starts(3), library), batched=True, seed=seeds)
+        together = case.run(to_library(starts(3), library), batched=True, floor=FLOOR, seed=seeds)
         for b, seed in enumerate(seeds):
-            alone = case.run(to_library(starts(3)[b], library), seed=seed)
+            alone = case.run(to_library(starts(3)[b], library), floor=FLOOR, seed=seed)
             np.testing.assert_allclose(to_numpy(together.x[b]), to_numpy(alone.x), rtol=1e-12, atol=1e-14)
 
 

@@ -340,8 +340,13 @@ def _flat(carry: Any) -> list[Tensor]:
 
 
 def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy tensors onto others, where they are not the same."""
-    pairs = [(target, source) for target, source in zip(targets, sources, strict=True) if target is not source]
+    """Copy tensors onto others, where they are not the same; a source that shares a target's memory is saved first."""
+    memory = {target.untyped_storage().data_ptr() for target in targets}
+    pairs = [
+        (target, source.clone() if source.untyped_storage().data_ptr() in memory else source)
+        for target, source in zip(targets, sources, strict=True)
+        if target is not source
+    ]
     if pairs:
         torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
 
