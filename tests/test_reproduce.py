@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from libraries import engine, other_libraries, to_library
 from slgh.reproduce import EXPERIMENTS
 from slgh.reproduce.experiment import Experiment, Row, judge, run_row
 from slgh.result import Result
@@ -25,6 +26,21 @@ def test_a_row_of_the_paper(experiment: Experiment, row: Row) -> None:
     if (key := (experiment.name, row.label)) in EXPECTED:
         low, high = EXPECTED[key]
         assert low <= outcome.fun[0] <= high
+
+
+EXACT = [param for param in ROWS if param.values[0].closed_form]
+
+
+@other_libraries
+@pytest.mark.parametrize(("experiment", "row"), EXACT)
+def test_an_exact_row_of_the_paper_comes_out_of_every_library(experiment: Experiment, row: Row, library: str) -> None:
+    outcome = run_row(experiment, row, asarray=lambda x: to_library(x, library), history=0)
+    assert outcome.verdict == "match", (outcome.x, outcome.fun)
+    assert outcome.result.engine == engine(library)
+
+
+def test_there_are_ten_exact_rows() -> None:
+    assert len(EXACT) == 10
 
 
 # The medians over seeds that were measured when this project was planned, with room for the spread of a median.

@@ -284,7 +284,8 @@ class Code:
             return jax.lax.cond(k % program.period == 0, *(lambda c, f=f: f(c, k, at(k)) for f in kinds), carry)
 
         def going(i: Array, sound: Array, carry: Any) -> Array:
-            return (i < n) & sound & jnp.any(carry.status == int(Status.RUNNING))
+            more = (i < n) & sound
+            return more & jnp.any(carry.status == int(Status.RUNNING)) if program.careful or program.ends else more
 
         def body(loop: Any, noise: KeyedNoise) -> Any:
             i, _, carry, records = loop

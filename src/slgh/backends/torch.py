@@ -35,11 +35,16 @@ class Namespace:
     where = staticmethod(torch.where)
     min, max = staticmethod(torch.amin), staticmethod(torch.amax)
     sum, all, any, argmin = (staticmethod(f) for f in (torch.sum, torch.all, torch.any, torch.argmin))
+    vecdot, count_nonzero = staticmethod(torch.linalg.vecdot), staticmethod(torch.count_nonzero)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(compat, name)
         setattr(self, name, found)
         return found
+
+    @staticmethod
+    def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
+        return torch.take_along_dim(x, indices, dim=axis)
 
     @staticmethod
     def maximum(a: Tensor, b: Any) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.backends import backend_of
 from slgh.minimize import minimize
 from slgh.problems import Problem
 from slgh.result import Result
@@ -63,8 +64,10 @@ class Outcome:
         return float(middle), float(low), float(high)
 
 
-def run_row(experiment: Experiment, row: Row, **options: Any) -> Outcome:
-    """Run a row over all seeds in one batch."""
+def run_row(
+    experiment: Experiment, row: Row, *, asarray: Callable[[NDArray[Any]], Any] = np.asarray, **options: Any
+) -> Outcome:
+    """Run a row over all seeds in one batch, on arrays that `asarray` makes."""
     problem = experiment.problem()
     common = dict(problem.parameters)
     params = {name: common.pop(name) for name in ("step", "max_iter")}
@@ -72,13 +75,14 @@ def run_row(experiment: Experiment, row: Row, **options: Any) -> Outcome:
         params["samples"] = common["samples"]
     result = minimize(
         problem.smooth if experiment.closed_form else problem.fun,
-        np.tile(problem.x0, (experiment.seeds, 1)),
+        asarray(np.tile(problem.x0, (experiment.seeds, 1))),
         method=row.method,
         batched=True,
         vectorized=True,
         seed=0,
         **params | dict(row.params) | options,
     )
+    result.update({name: backend_of(result[name]).host(result[name]) for name in ("x", "fun")})
     return Outcome(row=row, result=result, verdict=judge(experiment, row, result))
 
 

@@ -1,0 +1,143 @@
+"""The compiled JAX loop on the CPU: against our NumPy loop, and against evosax's OpenES, jitted, at equal population.
+
+Run `python benchmarks/jax_loop.py`; every figure is measured in that run, the two sides in turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import slgh
+
+try:
+    import evosax.algorithms
+except ImportError as missing:
+    raise SystemExit(f'{missing.name} is missing: pip install -c constraints.txt -e ".[bench]"') from None
+
+jax.config.update("jax_enable_x64", True)
+
+REPEATS = 9
+
+
+class Row(NamedTuple):
+    """A line of the table: microseconds an iteration of ours and of the other side."""
+
+    measure: str
+    ours: float
+    other: float
+    target: str
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster ours is."""
+        return self.other / self.ours
+
+
+def sphere(x: Any) -> Any:
+    """Half of the squared norm: as cheap as an objective can be."""
+    return 0.5 * (x * x).sum(axis=-1)
+
+
+def slope(run: Callable[[int], object], low: int, high: int) -> float:
+    """Microseconds an iteration, from two lengths of a run, so that what it takes to start drops out."""
+    times = []
+    for n in (low, high):
+        started = time.perf_counter()
+        run(n)
+        times.append(time.perf_counter() - started)
+    return 1e6 * (times[1] - times[0]) / (high - low)
+
+
+def compare(
+    measure: str, ours: Callable[[int], object], other: Callable[[int], object], lengths: Any, target: str
+) -> Row:
+    """The medians over repeats that alternate."""
+    for run, (low, high) in zip((ours, other), lengths, strict=True):
+        run(low)
+        run(high)
+    pairs = [(slope(ours, *lengths[0]), slope(other, *lengths[1])) for _ in range(REPEATS)]
+    return Row(measure, *(statistics.median(column) for column in zip(*pairs, strict=True)), target)
+
+
+def minimize(x0: Any, n: int, **options: Any) -> Any:
+    """n iterations of ours, waited for."""
+    given = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": 10, "seed": 0, **options}
+    return slgh.minimize(sphere, x0, vectorized=True, max_iter=n, **given).x
+
+
+def open_es(d: int, population: int, dtype: Any) -> Callable[[int], object]:
+    """n generations of OpenES in one jitted loop, as its documentation does it, with its best point kept."""
+    start = jnp.ones(d, dtype)
+    strategy = evosax.algorithms.Open_ES(population_size=population, solution=start)
+    params = strategy.default_params
+
+    @partial(jax.jit, static_argnames="n")
+    def generations(key: Any, n: int) -> Any:
+        def generation(state: Any, key: Any) -> tuple[Any, None]:
+            ask, tell = jax.random.split(key)
+            points, state = strategy.ask(ask, state, params)
+            state, _ = strategy.tell(tell, points, sphere(points), state, params)
+            return state, None
+
+        state = strategy.init(key, start, params)
+        return jax.lax.scan(generation, state, jax.random.split(key, n))[0].mean
+
+    return lambda n: generations(jax.random.key(0), n).block_until_ready()
+
+
+def measure() -> list[Row]:
+    """All rows."""
+    rows = []
+    for dtype in (np.float64, np.float32):
+        x = np.ones(10, dtype)
+        rows.append(
+            compare(
+                f"against NumPy, d = 10, B = 1, 11 points, {dtype.__name__}",
+                partial(minimize, jnp.asarray(x)),
+                partial(minimize, x),
+                [(2000, 42000), (200, 4200)],
+                "10 times faster",
+            )
+        )
+    for d, lengths in ((10, (2000, 42000)), (1000, (500, 5500))):
+        ours = partial(minimize, jnp.ones(d, jnp.float32), oracle="antithetic", samples=5)
+        other = open_es(d, 10, jnp.float32)
+        with jax.enable_x64(False):
+            rows.append(compare(f"against OpenES, d = {d:,}, 10 points, float32", ours, other, [lengths] * 2, "ahead"))
+    return rows
+
+
+def main(markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None) -> None:
+    """Measure and print."""
+    rows = measure()
+    table = Table("measure", "ours, µs", "other, µs", "times faster", "target")
+    for row in rows:
+        table.add_row(row.measure, f"{row.ours:.1f}", f"{row.other:.1f}", f"{row.ratio:.1f}", row.target)
+    Console().print(table)
+    if markdown:
+        versions = ", ".join(f"{name} {version(name)}" for name in ("slgh", "jax", "numpy", "evosax"))
+        lines = [
+            f"`python benchmarks/jax_loop.py`, microseconds an iteration on two cores: {versions}.",
+            "",
+            "| measure | ours, µs | other, µs | times faster | target |",
+            "| --- | --- | --- | --- | --- |",
+            *(f"| {r.measure} | {r.ours:.1f} | {r.other:.1f} | {r.ratio:.1f} | {r.target} |" for r in rows),
+        ]
+        markdown.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    typer.run(main)
