@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_all_start_methods, get_context
 from typing import Any
 
 from slgh import checks
@@ -65,6 +67,7 @@ def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None
 
 
 def _pool(processes: int, call: Call) -> ProcessPoolExecutor:
+    """A pool that knows `call`; where a library runs threads of its own, not of forks, which such threads can block."""
     try:
         pickle.dumps(call)
     except Exception as error:
@@ -72,7 +75,9 @@ def _pool(processes: int, call: Call) -> ProcessPoolExecutor:
             f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
             "module, or pass `workers` an executor of threads."
         ) from None
-    return ProcessPoolExecutor(processes, initializer=_remember, initargs=(call,))
+    threaded = {"jax", "torch"} & set(sys.modules)
+    context = get_context("forkserver") if threaded and "forkserver" in get_all_start_methods() else None
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_remember, initargs=(call,))
 
 
 def _mapper_of(pool: ProcessPoolExecutor, processes: int) -> Mapper:
