@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from typing import Any
 
 import jax
@@ -13,7 +17,16 @@ from array_api_compat import array_namespace, device
 
 import slgh
 from cases import CASES, Case, fun, grad, starts
-from libraries import assert_close, engine, every_library, other_libraries, replay_noise, to_library, to_numpy
+from libraries import (
+    assert_close,
+    engine,
+    every_library,
+    needs_cuda,
+    other_libraries,
+    replay_noise,
+    to_library,
+    to_numpy,
+)
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -343,3 +356,104 @@ class TestTorch:
 
     def test_integers_become_the_default_dtype(self) -> None:
         assert CASES["zoslgh_d"].run(torch.tensor([1, 2, 3, 4])).x.dtype == torch.float32
+
+
+@every_library
+def test_ctrl_c_ends_a_run_in_good_order(library: str, tmp_path: Any) -> None:
+    case, x0 = CASES["zoslgh_d"], to_library(starts(3), library)
+    options: dict[str, Any] = {"batched": True, "history": 0}
+    case.run(x0, max_iter=5, **options)
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    result = case.run(x0, max_iter=10**7, checkpoint=tmp_path / "run", **options)
+    timer.join()
+    assert (result.status == slgh.Status.INTERRUPTED).all()
+    assert np.isfinite(to_numpy(result.fun)).all()
+    n = int(result.nit[0]) + 50
+    again = case.run(x0, max_iter=n, checkpoint=tmp_path / "run", **options)
+    straight = case.run(x0, max_iter=n, **options)
+    assert again.engine == straight.engine == engine(library)
+    np.testing.assert_array_equal(to_numpy(again.x), to_numpy(straight.x))
+
+
+@every_library
+def test_max_seconds_is_kept(library: str) -> None:
+    x0 = to_library(starts(1)[0], library)
+    CASES["zoslgh_d"].run(x0, max_iter=5)
+    result = CASES["zoslgh_d"].run(x0, max_iter=10**7, max_seconds=0.3, progress=True)
+    assert result.status == slgh.Status.MAX_SECONDS
+    started = time.monotonic()
+    CASES["zoslgh_d"].run(x0, max_iter=10**7, max_seconds=0.3)
+    assert time.monotonic() - started < 3
+
+
+def spoilt_below_one(x: Any) -> Any:
+    """NaN in a region that runs reach after some iterations."""
+    xp = array_namespace(x)
+    return xp.where(fun(x) < 1.0, xp.nan, fun(x))
+
+
+@every_library
+def test_a_run_that_meets_bad_values_in_mid_block_is_resumed_bit_for_bit(library: str, tmp_path: Any) -> None:
+    case, x0 = CASES["zoslgh_r"], to_library(starts(4), library)
+    options: dict[str, Any] = {"batched": True, "history": "x"}
+    whole = case.run(x0, spoilt_below_one, max_iter=90, **options)
+    assert whole.nrejected.min() > 0
+    for n in (3, 20, 40):
+        file = tmp_path / f"run{n}"
+        case.run(x0, spoilt_below_one, max_iter=n, checkpoint=file, **options)
+        resumed = case.run(x0, spoilt_below_one, max_iter=90, checkpoint=file, **options)
+        for name in ("x", "fun", "x_best", "t", "nit", "nfev", "status", "nrejected"):
+            np.testing.assert_array_equal(to_numpy(resumed[name]), to_numpy(whole[name]), err_msg=name)
+        np.testing.assert_array_equal(resumed.history["x"], whole.history["x"])
+
+
+@needs_cuda
+class TestCuda:
+    def test_what_cannot_be_captured_runs_eagerly_and_says_why(self) -> None:
+        x0 = torch.asarray(starts(2), device="cuda")
+        result = CASES["zoslgh_d"].run(x0, lambda x: fun(x) * float(x.sum() > -1e9), batched=True)
+        assert result.engine == "torch eager"
+        assert "In a Python loop: fun cannot be captured in a CUDA graph" in result.message
+        assert result.success.all()
+        assert CASES["zoslgh_d"].run(x0, batched=True).engine == "torch cuda graph"
+
+    def test_a_function_of_one_point_that_vmap_cannot_map_runs_eagerly(self) -> None:
+        x0 = torch.asarray(starts(1)[0], device="cuda")
+        result = CASES["zoslgh_d"].run(x0, lambda x: fun(x) if x[0] > 0 else fun(x) + 1, vectorized=False)
+        assert result.engine == "torch eager"
+        assert "vmap cannot map fun" in result.message
+
+    def test_an_error_in_fun_is_the_users_own(self) -> None:
+        def broken(x: Any) -> Any:
+            raise ZeroDivisionError("mine")
+
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            CASES["zoslgh_d"].run(torch.asarray(starts(1)[0], device="cuda"), broken)
+
+    def test_differences_of_f_are_not_taken_in_tf32_unless_asked_for(self) -> None:
+        A = torch.randn(64, 64, device="cuda")
+        x0 = torch.randn(1, 64, device="cuda")
+        switch, precisions = torch.backends.cuda.matmul, []
+
+        def user(x: Any) -> Any:
+            precisions.append(switch.fp32_precision)
+            return ((x @ A) ** 2).sum(-1)
+
+        before, switch.fp32_precision = switch.fp32_precision, "tf32"
+        try:
+            options = {"batched": True, "max_iter": 3}
+            for case, given in (("zoslgh_r", {}), ("zoslgh_r", {"tf32": True}), ("slgh_r", {})):
+                precisions.append(case)
+                CASES[case].run(x0, user, **options, **given)
+                assert switch.fp32_precision == "tf32"
+        finally:
+            switch.fp32_precision = before
+        kinds = "".join({"zoslgh_r": "|", "slgh_r": "|", "ieee": "i", "tf32": "t"}[p] for p in precisions)
+        assert [set(part) for part in kinds.split("|")[1:]] == [{"i"}, {"t"}, {"t"}]
+
+    def test_callables_that_draw_xi_on_the_host_run_eagerly(self) -> None:
+        x0 = torch.asarray(starts(2), device="cuda")
+        result = CASES["zoslgh_r stochastic"].run(x0, batched=True, sample_xi=lambda rng, n: rng.integers(7, size=n))
+        assert result.engine == "torch eager"
+        assert "sample_xi draws on the host" in result.message
