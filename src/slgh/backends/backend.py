@@ -17,15 +17,15 @@ Keys = list[tuple[int, int]]
 
 
 Records = Callable[[list[int]], tuple[NDArray[Any], ...]]
-"""Gives the columns of `Carry.seen` after these iterations of a block, each (rows, B, ...)."""
+"""Gives the columns of `Carry.seen` after these iterations of a block, the recorded ones, each (rows, B, ...)."""
 
 
 ROWS = 1 << 20
 """Numbers that the records of one block may hold."""
 
 
-def longest_block(seen: tuple[Array, ...]) -> int:
-    """How many iterations a block may have for its records, a row of `seen` each, to fit."""
+def record_rows(seen: tuple[Array, ...]) -> int:
+    """How many records, a row of `seen` each, a block may leave."""
     numbers: int = sum(math.prod(column.shape) for column in seen)
     return max(1, min(1024, ROWS // max(1, numbers)))
 
@@ -59,14 +59,14 @@ class Loop(Protocol):
     evaluations: dict[bool, tuple[int, int]]
     """Values and gradients that one iteration asks for, by whether it is the first of a period."""
 
-    def longest(self, carry: Any) -> int:
-        """How many iterations one block may have."""
+    def longest(self, carry: Any, stride: int) -> int:
+        """How many iterations one block may have, for the records of every `stride`-th to fit."""
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+    def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
         """The carry after n iterations from the k-th on, their records, and how many of them were sound.
 
-        Where every problem has ended, the rest is left out. Of a block with an unsound iteration only the number of
-        those before it counts, and `carry` is as it was.
+        Iterations that are multiples of `stride` are recorded. Where every problem has ended, the rest is left out. Of
+        a block with an unsound iteration only the number of those before it counts, and `carry` is as it was.
         """
 
     def careful(self, carry: Any) -> Loop:

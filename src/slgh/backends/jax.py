@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends.backend import Keys, Records, longest_block
+from slgh.backends.backend import Keys, Records, record_rows
 from slgh.backends.choices import Host
 from slgh.backends.keyed import KeyedNoise, words
 from slgh.backends.numpy import real_array
@@ -238,7 +238,7 @@ class JaxBackend:
     def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise, *, long: bool) -> WhileLoop | str:
         loop = WhileLoop(code_of(Spec(program, noise.d, noise.sample_xi)), inputs, noise.everyone, ahead=long)
         try:
-            loop.advance(carry, 0, 0)
+            loop.advance(carry, 0, 0, 1)
         except UNTRACEABLE as error:
             return f"it cannot be traced ({str(error).splitlines()[0]})"
         return loop
@@ -261,7 +261,7 @@ class Code:
         self.block = jax.jit(self._block, static_argnames=("rows", "ahead"))
 
     def _block(
-        self, carry: Any, k: Array, n: Array, key: Array, inputs: Any, rows: int, ahead: bool
+        self, carry: Any, k: Array, n: Array, stride: Array, key: Array, inputs: Any, rows: int, ahead: bool
     ) -> tuple[Array, Array, Any, Any]:
         """Up to n iterations from the k-th on: how many, whether the last was sound, the carry, and their rows."""
         program, d, sample_xi = self.spec
@@ -270,7 +270,7 @@ class Code:
             jnp.zeros_like(n),
             jnp.ones((), bool),
             carry,
-            tuple(jnp.zeros((rows, *column.shape), column.dtype) for column in carry.seen),
+            tuple(jnp.zeros((rows + 1, *column.shape), column.dtype) for column in carry.seen),
         )
 
         def iterate(first: bool, carry: Any, k: Array, noise: KeyedNoise) -> Any:
@@ -289,8 +289,10 @@ class Code:
 
         def body(loop: Any, noise: KeyedNoise) -> Any:
             i, _, carry, records = loop
-            carry, sound = either(carry, k + i, noise)
-            return i + 1, sound, carry, tuple(r.at[i].set(c) for r, c in zip(records, carry.seen, strict=True))
+            now = k + i
+            carry, sound = either(carry, now, noise)
+            slot = jnp.where(now % stride == 0, now // stride - (k + stride - 1) // stride, rows)
+            return i + 1, sound, carry, tuple(r.at[slot].set(c) for r, c in zip(records, carry.seen, strict=True))
 
         def at(k: Array) -> JaxNoise:
             return JaxNoise(key, d, dtype, sample_xi, k)
@@ -336,15 +338,20 @@ class WhileLoop:
         self.code, self.inputs, self.key, self.ahead = code, inputs, key, ahead
         self.evaluations = code.evaluations
 
-    def longest(self, carry: Any) -> int:
-        return longest_block(carry.seen)
+    def longest(self, carry: Any, stride: int) -> int:
+        return record_rows(carry.seen) * stride
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+    def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
+        numbers = (np.int32(number) for number in (k, n, stride))
+        rows = record_rows(carry.seen)
         done, sound, carry, records = self.code.block(
-            carry, np.int32(k), np.int32(n), self.key, self.inputs, rows=self.longest(carry), ahead=self.ahead
+            carry, *numbers, self.key, self.inputs, rows=rows, ahead=self.ahead
         )
-        rows: Records = lambda wanted: tuple(np.asarray(column)[wanted] for column in records)  # noqa: E731
-        return carry, rows, n if bool(sound) else int(done) - 1
+
+        def recorded(wanted: list[int]) -> tuple[NDArray[Any], ...]:
+            return tuple(np.asarray(column)[: len(wanted)] for column in records)
+
+        return carry, recorded, n if bool(sound) else int(done) - 1
 
     def careful(self, carry: Any) -> WhileLoop:
         spec = self.code.spec

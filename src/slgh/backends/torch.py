@@ -18,7 +18,7 @@ from torch import Tensor
 
 from slgh import checks
 from slgh.backends import philox
-from slgh.backends.backend import Keys, Records, Source, longest_block
+from slgh.backends.backend import Keys, Records, Source, record_rows
 from slgh.backends.choices import Host
 from slgh.backends.keyed import KeyedNoise, words
 from slgh.backends.numpy import real_array
@@ -374,15 +374,15 @@ class CudaGraph:
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
         self.unsound_at = torch.tensor([LATE], device=device)
-        rows = self.longest(carry)
+        rows = record_rows(carry.seen)
         self.records = [column.new_zeros(rows, *column.shape) for column in carry.seen]
         self.evaluations: dict[bool, tuple[int, int]] = {}
         kinds = [True] if program.period == 1 else [True, False]
         self.graphs = {first: self._capture(first) for first in kinds}
         self.unrolled = self._capture(True, UNROLL) if program.period == 1 else None
 
-    def longest(self, carry: Any) -> int:
-        return longest_block(carry.seen)
+    def longest(self, carry: Any, stride: int) -> int:
+        return record_rows(carry.seen)
 
     def _iterate(self, first: bool, times: int = 1) -> None:
         """Iterations of one kind, in place."""
@@ -424,7 +424,7 @@ class CudaGraph:
             tensor.copy_(value)
         return graph
 
-    def advance(self, carry: Any, k: int, n: int) -> tuple[Any, Records, int]:
+    def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
         mine = _flat(self.carry)
         _copy(mine, _flat(carry))
         before = [] if self.program.careful else [tensor.clone() for tensor in mine]

@@ -97,11 +97,11 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     assert loop is not None
     assert carry is not None
     n, began = _fitting(run, loop, carry), time.monotonic()
-    after, records, sound = yield Advance(carry, k, n)
+    after, records, sound = yield Advance(carry, k, n, run.history.stride)
     if sound < n:
         n = sound
         if n:
-            after, records, _ = yield Advance(carry, k, n)
+            after, records, _ = yield Advance(carry, k, n, run.history.stride)
         run.careful, run.loop = True, loop.careful(after if n else carry)
     if not n:
         return
@@ -133,7 +133,7 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
     """How many iterations to do before the host looks again: one that fits is known to fit."""
     if run.callback is not None:
         return 1
-    n = min(run.pace, loop.longest(carry))
+    n = min(run.pace, loop.longest(carry, run.history.stride))
     limits = run.limits
     if limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)

@@ -49,6 +49,8 @@ class Advance(NamedTuple):
     carry: Carry
     k: int
     n: int
+    stride: int
+    """Every so many iterations are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
