@@ -1,4 +1,4 @@
-"""What one GPU gives: graph replay against eager, an iteration against its memory traffic, many problems against NumPy.
+"""What one GPU gives: graphs against eager, an iteration against its memory traffic, many problems against NumPy.
 
 Run `python benchmarks/gpu.py` on a machine with a CUDA device; every figure is measured in that run. `--profile` lists
 the kernels of one iteration instead.
@@ -7,23 +7,33 @@ the kernels of one iteration instead.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 
 import slgh
+
+jax.config.update("jax_enable_x64", True)
 
 OURS: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": 10, "seed": 0}
 
 
 def length(x: Any) -> Any:
     """A cheap objective: one pass over the points, for torch without a temporary array."""
-    return torch.linalg.vector_norm(x, dim=-1) if isinstance(x, torch.Tensor) else np.sqrt(np.vecdot(x, x))
+    if isinstance(x, torch.Tensor):
+        return torch.linalg.vector_norm(x, dim=-1)
+    xp = np if isinstance(x, np.ndarray) else jnp
+    return xp.sqrt(xp.vecdot(x, x))
 
 
 class Row(NamedTuple):
@@ -64,29 +74,35 @@ def bandwidth() -> float:
     return best
 
 
-def graph_against_eager(B: int, d: int, history: int | None) -> tuple[Row, float]:
-    """Seconds an iteration in the two loops."""
+def large_problems(B: int, d: int, history: int | None, rate: float) -> Iterator[Row]:
+    """Graph replay against eager; and an iteration, of PyTorch and of JAX, against what must move.
+
+    That is directions and points, written and read once each, at the rate of a copy.
+    """
     x0 = torch.ones(B, d, device="cuda")
     graph = seconds_an_iteration(x0, 200, 4200, history=history)
     eager = seconds_an_iteration(x0, 20, 220, history=history, compiled=False)
-    name = f"graph replay against eager, B = {B:,}, d = {d:,}, M = 10, history {'on' if history else 'off'}"
-    return Row(name, f"{graph * 1e6:.0f} µs", f"{eager * 1e6:.0f} µs", eager / graph, "5 times faster"), graph
+    traffic = 4 * 10 * x0.nbytes / rate
+    size = f"B = {B:,}, d = {d:,}, M = 10, history {'on' if history else 'off'}"
+    yield row(f"graph replay against eager, {size}", graph, eager, eager / graph, "5 times faster")
+    yield row(f"graph replay against traffic, {size}", graph, traffic, graph / traffic, "within 2 times")
+    loop = seconds_an_iteration(jnp.ones((B, d), jnp.float32), 200, 4200, history=history)
+    yield row(f"JAX while_loop against traffic, {size}", loop, traffic, loop / traffic, "within 2 times")
 
 
-def against_traffic(B: int, d: int, seconds: float, rate: float) -> Row:
-    """An iteration against what must move: directions and points written and read once, at the rate of a copy."""
-    traffic = 4 * 10 * B * d * 4 / rate
-    name = f"an iteration against its traffic at {rate / 1e12:.1f} TB/s, B = {B:,}, d = {d:,}, M = 10"
-    return Row(name, f"{seconds * 1e6:.0f} µs", f"{traffic * 1e6:.0f} µs", seconds / traffic, "within 2 times")
-
-
-def many_problems(B: int, d: int) -> Row:
-    """B homotopies at once on the GPU and on NumPy, in float64 both."""
+def many_problems(B: int, d: int) -> Iterator[Row]:
+    """B homotopies at once on the GPU and on NumPy, in float64 all."""
     x0 = np.ones((B, d))
-    gpu = seconds_an_iteration(torch.asarray(x0, device="cuda"), 200, 2200)
     host = seconds_an_iteration(x0, 2, 12, repeats=3)
-    name = f"{B:,} homotopies in {d} variables, M = 10, against NumPy"
-    return Row(name, f"{gpu * 1e6:.0f} µs", f"{host * 1e6:.0f} µs", host / gpu, "50 times faster")
+    for name, array in (("graph replay", torch.asarray(x0, device="cuda")), ("JAX while_loop", jnp.asarray(x0))):
+        gpu = seconds_an_iteration(array, 200, 4200)
+        size = f"{B:,} homotopies in {d} variables, M = 10, float64"
+        yield row(f"{name} against NumPy, {size}", gpu, host, host / gpu, "50 times faster")
+
+
+def row(measure: str, ours: float, reference: float, ratio: float, target: str) -> Row:
+    """A line of the table from seconds."""
+    return Row(measure, f"{ours * 1e6:.0f} µs", f"{reference * 1e6:.0f} µs", ratio, target)
 
 
 def profile(B: int, d: int) -> None:
@@ -113,15 +129,18 @@ def main() -> None:
         profile(100, 3072)
         return
     rate = bandwidth()
-    rows: list[Row] = []
-    measure: Callable[[int, int, int | None], tuple[Row, float]] = graph_against_eager
-    for B, history in ((100, 1000), (100, None), (1000, None)):
-        row, graph = measure(B, 3072, history)
-        rows += [row, against_traffic(B, 3072, graph, rate)]
-    rows.append(many_problems(10_000, 10))
+    rows = [
+        *(
+            line
+            for B, history in ((100, 1000), (100, None), (1000, None))
+            for line in large_problems(B, 3072, history, rate)
+        ),
+        *many_problems(10_000, 10),
+    ]
     text = (
-        f"`python benchmarks/gpu.py` on one {torch.cuda.get_device_name()}, PyTorch {torch.__version__}, "
-        f"slgh {slgh.__version__}; float32 unless said.\n\n{table(rows)}\n"
+        f"`python benchmarks/gpu.py`, time of an iteration on one {torch.cuda.get_device_name()}; PyTorch "
+        f"{torch.__version__}, JAX {jax.__version__}, slgh {slgh.__version__}; a copy moves {rate / 1e12:.1f} TB/s; "
+        f"float32 unless said.\n\n{table(rows)}\n"
     )
     print(text)
     if given.markdown:

@@ -97,7 +97,7 @@ class Optimizer:
 
     def _advance(self, values: Any) -> None:
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), self._backend.session(differences=True):
                 self._query = self._talk.send(values)  # type: ignore[assignment]
         except StopIteration as end:
             self._query, self._result = None, end.value

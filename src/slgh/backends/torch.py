@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -270,7 +270,7 @@ class TorchBackend:
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
         """Without gradients, and for differences of f without TF32."""
-        return _session(full_precision=differences and self.device.type == "cuda")
+        return _session(self.device if self.device.type == "cuda" else None, full_precision=differences)
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Autograd:
         return Autograd(fun)
@@ -317,18 +317,18 @@ def _filled(cell: Any) -> bool:
 
 
 @contextmanager
-def _session(*, full_precision: bool) -> Iterator[None]:
-    """No gradients; with `full_precision`, float32 products with all their bits, and the settings back at the end.
+def _session(cuda: torch.device | None, *, full_precision: bool) -> Iterator[None]:
+    """No gradients; on a CUDA device, which is made the current one, float32 products with all their bits if wanted.
 
     TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
     """
     found: Any = torch.backends
-    switches = [found.cuda.matmul, found.cudnn.conv] if full_precision else []
+    switches = [found.cuda.matmul, found.cudnn.conv] if cuda is not None and full_precision else []
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:
             switch.fp32_precision = "ieee"
-        with torch.no_grad():
+        with torch.no_grad(), nullcontext() if cuda is None else torch.cuda.device(cuda):
             yield
     finally:
         for switch, value in zip(switches, before, strict=True):
@@ -359,9 +359,6 @@ def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
 UNROLL = 8
 """Iterations of the larger graph: the state is copied to its place once for all of them."""
 
-LATE = 1 << 40
-"""An iteration that no block has."""
-
 
 class CudaGraph:
     """One iteration captured as a graph, for each kind of iteration, and replayed; its tensors stay in place."""
@@ -373,7 +370,7 @@ class CudaGraph:
         self.noise = noise
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
-        self.unsound_at = torch.tensor([LATE], device=device)
+        self.sound = torch.tensor(True, device=device)
         rows = record_rows(carry.seen)
         self.records = [column.new_zeros(rows, *column.shape) for column in carry.seen]
         self.evaluations: dict[bool, tuple[int, int]] = {}
@@ -391,15 +388,16 @@ class CudaGraph:
             noise = DeviceNoise(mine.everyone, mine.d, mine.dtype, mine.sample_xi, self.k)
             carry, sound, self.evaluations[first] = self.program.iterate(carry, self.k, first, noise, self.inputs)
             if isinstance(sound, Tensor):
-                self.unsound_at.copy_(torch.where(sound, self.unsound_at, torch.minimum(self.unsound_at, self.i)))
+                self.sound.logical_and_(sound)
             for record, column in zip(self.records, carry.seen, strict=True):
                 record.index_copy_(0, self.i, column[None])
             self.k += 1
-            self.i += 1
+            if self.records:
+                self.i += 1
         _copy(_flat(self.carry), _flat(carry))
 
     def _capture(self, first: bool, times: int = 1) -> torch.cuda.CUDAGraph:
-        tensors = [*_flat(self.carry), self.k, self.i, self.unsound_at]
+        tensors = [*_flat(self.carry), self.k, self.i, self.sound]
         before = [tensor.clone() for tensor in tensors]
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -428,9 +426,7 @@ class CudaGraph:
         mine = _flat(self.carry)
         _copy(mine, _flat(carry))
         before = [] if self.program.careful else [tensor.clone() for tensor in mine]
-        self.k.fill_(k)
-        self.i.zero_()
-        self.unsound_at.fill_(LATE)
+        self._begin(k)
         j = k
         while j < k + n:
             if self.unrolled is not None and j + UNROLL <= k + n:
@@ -439,10 +435,26 @@ class CudaGraph:
             else:
                 self.graphs[j % self.program.period == 0].replay()
                 j += 1
-        sound = min(n, int(self.unsound_at))
-        if sound < n:
+        if not self.sound:
             _copy(mine, before)
-        return self.carry, self._rows, sound
+            n = self._sound_ones(k, n)
+            _copy(mine, before)
+        return self.carry, self._rows, n
+
+    def _begin(self, k: int) -> None:
+        """Set the counters to the k-th iteration."""
+        self.k.fill_(k)
+        self.i.zero_()
+        self.sound.fill_(True)
+
+    def _sound_ones(self, k: int, n: int) -> int:
+        """How many of n iterations from the k-th on come before an unsound one, found one by one."""
+        self._begin(k)
+        for j in range(n):
+            self.graphs[(k + j) % self.program.period == 0].replay()
+            if not self.sound:
+                return j
+        return 0
 
     def _rows(self, wanted: list[int]) -> tuple[NDArray[Any], ...]:
         return tuple(record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records)
