@@ -96,7 +96,7 @@ def test_bad_values_act_as_on_numpy(case: Case, library: str, monkeypatch: Any) 
     x0 = starts(4)
     x0[1] += 100.0
     options = {"grad": grad} if case.first_order else {}
-    result = compare(monkeypatch, case, library, x0, fun=cliff, **options)
+    result = compare(monkeypatch, case, library, x0, fun=cliff, max_evals=400, **options)
     assert result.status[1] == slgh.Status.NONFINITE
     assert result.nrejected.sum() > 0
 

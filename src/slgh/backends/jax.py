@@ -238,7 +238,7 @@ class JaxBackend:
     def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise, *, long: bool) -> WhileLoop | str:
         loop = WhileLoop(code_of(Spec(program, noise.d, noise.sample_xi)), inputs, noise.everyone, ahead=long)
         try:
-            loop.advance(carry, 0, 0, 1)
+            loop.trace(carry)
         except UNTRACEABLE as error:
             return f"it cannot be traced ({str(error).splitlines()[0]})"
         return loop
@@ -353,7 +353,13 @@ class WhileLoop:
 
         return carry, recorded, n if bool(sound) else int(done) - 1
 
+    def trace(self, carry: Any) -> None:
+        """Compile, without an iteration: what one asks for is then known."""
+        self.advance(carry, 0, 0, 1)
+
     def careful(self, carry: Any) -> WhileLoop:
         spec = self.code.spec
         program = replace(spec.program, careful=True)
-        return WhileLoop(code_of(spec._replace(program=program)), self.inputs, self.key, ahead=self.ahead)
+        loop = WhileLoop(code_of(spec._replace(program=program)), self.inputs, self.key, ahead=self.ahead)
+        loop.trace(carry)
+        return loop
