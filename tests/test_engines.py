@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import threading
@@ -249,23 +250,38 @@ def test_a_compiled_loop_that_cannot_be_is_an_error_if_demanded() -> None:
 
 
 class TestJax:
-    def test_a_second_call_traces_nothing(self) -> None:
-        calls = []
+    def test_the_same_problem_is_traced_and_compiled_once(self, monkeypatch: Any) -> None:
+        traces = []
 
-        def counted(x: Any) -> Any:
-            calls.append(x.shape)
-            return (x**2).sum(axis=-1)
+        class Counted(slgh.backends.jax.Code):
+            def _block(self, *args: Any, **options: Any) -> Any:
+                traces.append(1)
+                return super()._block(*args, **options)
 
-        x0 = jnp.asarray(starts(1)[0])
-        CASES["zoslgh_d"].run(x0, counted)
-        first = len(calls)
-        run = CASES["zoslgh_d"]
-        run.run(x0 + 1, counted, seed=8, max_iter=77)
-        run.run(x0, counted, step=0.01, t1=0.2, eta=0.5, gamma=0.5, target=None)
-        final_values = 2
-        assert len(calls) == first + final_values
-        run.run(jnp.asarray(starts(3)), counted, batched=True)
-        assert len(calls) > first + final_values + 1
+        monkeypatch.setattr(slgh.backends.jax, "compiled", functools.lru_cache(Counted))
+        case, x0, shift = CASES["zoslgh_d"], jnp.asarray(starts(1)[0]), jnp.ones(4)
+        first = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
+        for options in ({"seed": 8}, {"max_iter": 77}, {"step": 0.01, "t1": 0.2, "eta": 0.5, "gamma": 0.5}, {}):
+            case.run(x0 + 1, lambda x: ((x - shift) ** 2).sum(-1), **options)
+        again = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
+        np.testing.assert_array_equal(first.x, again.x)
+        assert len(traces) == 1
+        case.run(jnp.asarray(starts(3)), lambda x: ((x - shift) ** 2).sum(-1), batched=True)
+        assert len(traces) == 2
+
+    def test_a_function_that_has_changed_is_compiled_anew(self) -> None:
+        class Bowl:
+            centre: Any = 0.0
+
+            def __call__(self, x: Any) -> Any:
+                return ((x - self.centre) ** 2).sum(-1)
+
+        bowl, x0 = Bowl(), jnp.asarray(starts(1)[0])
+        for bowl.centre in (1.0, 2.0, jnp.full(4, 3.0), jnp.full(4, 4.0), np.full(4, 5.0), jnp.full(4, 3.0)):
+            result = slgh.minimize(bowl, x0, max_evals=2000, seed=0)
+            assert result.engine == "jax while_loop"
+            np.testing.assert_allclose(result.x, np.broadcast_to(bowl.centre, 4), atol=1e-3)
+            np.testing.assert_allclose(result.fun, bowl(result.x), rtol=1e-10)
 
     @pytest.mark.parametrize(
         "untraceable",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends.backend import Keys, Records, record_rows
 from slgh.backends.choices import Host
+from slgh.backends.fingerprint import Fingerprint, trace
 from slgh.backends.keyed import KeyedNoise, words
 from slgh.backends.numpy import real_array
-from slgh.parts import Array, Context
+from slgh.parts import Array, Context, Query
 from slgh.result import Status
 
 AHEAD, NUMBERS = 256, 1 << 19
@@ -64,7 +65,11 @@ class JaxNoise(KeyedNoise):
     def draw_xi(self, key: Array, tag: int, m: int) -> Array:
         if isinstance(self.sample_xi, int):
             return _index(key, self.k, tag, m, self.sample_xi)
-        drawn = jax.vmap(lambda one: jnp.asarray(self.sample_xi(one, m)))(_each(key, self.k, tag))
+        try:
+            drawn = jax.vmap(lambda one: jnp.asarray(self.sample_xi(one, m)))(_each(key, self.k, tag))
+        except Exception as error:
+            error.add_note("slgh: on JAX, `sample_xi` gets a jax.random key instead of a NumPy Generator.")
+            raise
         if drawn.shape[1:2] != (m,):
             raise ValueError(
                 f"`sample_xi(key, n)` must return n samples along its first axis, ({m}, ...); got {drawn.shape[1:]}."
@@ -128,10 +133,23 @@ class Autograd:
 
     def __call__(self, x: Array, *extra: Any) -> Array:
         def total(x: Array) -> Array:
-            value = jnp.asarray(self.fun(x, *extra))
-            return value.sum() if self.vectorized else value.reshape(())
+            value = self.fun(x, *extra)
+            return jnp.asarray(value).sum() if self.vectorized else _number(value)
 
-        return jax.grad(total)(x)
+        try:
+            return jax.grad(total)(x)
+        except Exception as error:
+            error.add_note("slgh: raised while `fun` was differentiated; pass `grad`, or take a zeroth-order method.")
+            raise
+
+
+def _number(value: Any) -> Array:
+    """What `fun` returned for one point, as a number, traced or not."""
+    array = value if isinstance(value, jax.Array) else real_array(value, "fun")
+    if array.size != 1:
+        what = f"shape {array.shape}" if isinstance(value, jax.Array) else checks.show(value)
+        raise ValueError(f"`fun` must return one number a point, got {what}.")
+    return jnp.asarray(array).reshape(())
 
 
 @dataclass(frozen=True)
@@ -148,12 +166,8 @@ class Mapped:
         args = extra[self.data + self.xi :]
 
         def one(x: Array, xi: tuple[Any, ...], data: tuple[Any, ...]) -> Array:
-            value = jnp.asarray(self.fun(x, *data, *xi, *args))
-            if self.vector:
-                return value
-            if value.size != 1:
-                raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
-            return value.reshape(())
+            value = self.fun(x, *data, *xi, *args)
+            return jnp.asarray(value) if self.vector else _number(value)
 
         of_problem = jax.vmap(one, in_axes=(0, 0, None))
         return jax.vmap(of_problem)(points, xi, tuple(a[:, 0] for a in data))
@@ -209,10 +223,7 @@ class JaxBackend:
         return jnp.asarray(array, self.dtype)
 
     def number(self, value: Any) -> Array:
-        array = self.real(value, "fun")
-        if array.size != 1:
-            raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
-        return array.reshape(())
+        return _number(self.real(value, "fun"))
 
     def stack(self, items: list[Any]) -> Array:
         return jnp.stack(items)
@@ -236,20 +247,45 @@ class JaxBackend:
         pass
 
     def compile(self, program: Any, inputs: Any, carry: Any, noise: JaxNoise, *, long: bool) -> WhileLoop | str:
-        loop = WhileLoop(code_of(Spec(program, noise.d, noise.sample_xi)), inputs, noise.everyone, ahead=long)
         try:
+            program = replace(program, fingerprint=_fingerprint(program, inputs, carry, noise))
+            spec = Spec(program=program, d=noise.d, sample_xi=noise.sample_xi)
+            loop = WhileLoop(code_of(spec), inputs, noise.everyone, ahead=long)
             loop.trace(carry)
         except UNTRACEABLE as error:
             return f"it cannot be traced ({str(error).splitlines()[0]})"
         return loop
 
 
-class Spec(NamedTuple):
+def _fingerprint(program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> Fingerprint:
+    """What the user's functions do at one point and at two; the numbers they are given are inputs."""
+    functions, (B, d) = program.functions, carry.state.x.shape
+    kinds = ["fun", "F", "F.grad", "F.dt", "F.trace"] if functions.closed else ["fun", "grad"]
+    if functions.grad is None and not functions.closed:
+        kinds.remove("grad")
+    stochastic = noise.sample_xi is not None
+    traced = []
+    for n in (1, 2):
+        points: Any = jax.ShapeDtypeStruct((B, n, d), carry.state.x.dtype)  # type: ignore[no-untyped-call]
+        xi = jax.eval_shape(lambda n=n: noise.draw_xi(noise.everyone, 0, n)) if stochastic else None
+
+        def answer(points: Array, t: Array, xi: Any, inputs: Any, what: str) -> Array:
+            t = t[:, None] if what.startswith("F") else None
+            return program.bind(inputs)[1].answer(Query(what, points, t=t, xi=xi), inputs.data)
+
+        traced += [trace(partial(answer, what=what), points, carry.state.t, xi, inputs) for what in kinds]
+    if stochastic:
+        traced.append(trace(lambda key: noise.draw_xi(key, 0, 2), noise.everyone))
+    return Fingerprint(traced, (functions.fun, functions.grad, noise.sample_xi))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
     """What a compiled loop depends on, besides shapes and dtypes."""
 
     program: Any
     d: int
-    sample_xi: Any
+    sample_xi: Any = field(compare=False)
 
 
 class Code:
@@ -264,7 +300,7 @@ class Code:
         self, carry: Any, k: Array, n: Array, stride: Array, key: Array, inputs: Any, rows: int, ahead: bool
     ) -> tuple[Array, Array, Any, Any]:
         """Up to n iterations from the k-th on: how many, whether the last was sound, the carry, and their rows."""
-        program, d, sample_xi = self.spec
+        program, d, sample_xi = self.spec.program, self.spec.d, self.spec.sample_xi
         dtype = carry.state.x.dtype
         loop = (
             jnp.zeros_like(n),
@@ -360,6 +396,6 @@ class WhileLoop:
     def careful(self, carry: Any) -> WhileLoop:
         spec = self.code.spec
         program = replace(spec.program, careful=True)
-        loop = WhileLoop(code_of(spec._replace(program=program)), self.inputs, self.key, ahead=self.ahead)
+        loop = WhileLoop(code_of(replace(spec, program=program)), self.inputs, self.key, ahead=self.ahead)
         loop.trace(carry)
         return loop

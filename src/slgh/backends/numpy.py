@@ -178,7 +178,7 @@ def real_array(value: Any, name: str) -> NDArray[Any]:
     """An array of real numbers, or an error that names who returned what."""
     try:
         array = np.asarray(value)
-    except ValueError:
+    except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")

@@ -7,7 +7,8 @@ frozen where they are; the host sees it when the block comes back.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from slgh.backends.choices import Optimistic, Traced, where
@@ -59,8 +60,10 @@ class Program:
 
     structure: Any
     """Of (method, args): see `numbers.split`."""
-    functions: Vectorized
+    functions: Vectorized = field(compare=False)
     """The user's functions, without their args."""
+    fingerprint: Hashable = None
+    """What the functions do, for a compiler that keeps its code."""
     ctx: Context
     penalize: bool
     period: int
@@ -75,7 +78,7 @@ class Program:
         """The next carry, whether it is sound, and how many values and gradients every problem was asked for."""
         xp = self.ctx.xp
         optimistic = Optimistic(xp)
-        method, functions = self._bind(inputs)
+        method, functions = self.bind(inputs)
         plan = Plan(
             method=method,
             ctx=self.ctx,
@@ -97,7 +100,7 @@ class Program:
         carry = self._freeze(carry, state, info, inputs.target)
         return carry, self.careful or optimistic.sound(), (asked[True], asked[False])
 
-    def _bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
+    def bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
         """The method and the functions with their numbers."""
         method, args = join(self.structure, iter(inputs.numbers))
         return method, dataclasses.replace(self.functions, args=args)
