@@ -13,6 +13,7 @@ import torch
 import slgh
 import slgh.backends.jax
 import slgh.backends.torch
+from slgh.backends import jax_loop
 from slgh.backends.keyed import KeyedNoise
 from slgh.backends.numpy import NumpyBackend
 
@@ -117,8 +118,8 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     backend = {"jax": "JaxBackend"}.get(library, "TorchBackend")
     monkeypatch.setattr(getattr(module, backend) if module else NumpyBackend, "noise", noise)
     if library == "jax":
-        monkeypatch.setattr(slgh.backends.jax, "JaxNoise", OfLibrary)
-        monkeypatch.setattr(slgh.backends.jax, "compiled", slgh.backends.jax.Code)
+        monkeypatch.setattr(jax_loop, "JaxNoise", OfLibrary)
+        monkeypatch.setattr(jax_loop, "compiled", jax_loop.Code)
     if library == "cuda":
         monkeypatch.setattr(slgh.backends.torch, "DeviceNoise", OfLibrary)
 

@@ -28,6 +28,7 @@ from libraries import (
     to_library,
     to_numpy,
 )
+from slgh.backends import jax_loop
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -253,12 +254,12 @@ class TestJax:
     def test_the_same_problem_is_traced_and_compiled_once(self, monkeypatch: Any) -> None:
         traces = []
 
-        class Counted(slgh.backends.jax.Code):
+        class Counted(jax_loop.Code):
             def _block(self, *args: Any, **options: Any) -> Any:
                 traces.append(1)
                 return super()._block(*args, **options)
 
-        monkeypatch.setattr(slgh.backends.jax, "compiled", functools.lru_cache(Counted))
+        monkeypatch.setattr(jax_loop, "compiled", functools.lru_cache(Counted))
         case, x0, shift = CASES["zoslgh_d"], jnp.asarray(starts(1)[0]), jnp.ones(4)
         first = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
         for options in ({"seed": 8}, {"max_iter": 77}, {"step": 0.01, "t1": 0.2, "eta": 0.5, "gamma": 0.5}, {}):

@@ -204,7 +204,7 @@ def minimize(
     with backend.session(differences=asks == "values" and not tf32):
         if checks.plain(workers) in (None, 1):
             functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
-        objective = Objective(functions, data=rows, raise_nonfinite=on_nonfinite == "raise")
+        objective = Objective(functions, backend=backend, data=rows, raise_nonfinite=on_nonfinite == "raise")
         with open_workers(workers, functions.calls) as mappers:
             functions.mappers[:] = mappers
             return _drive(run, objective)

@@ -121,7 +121,7 @@ class Optimizer:
     def xi(self) -> Any:
         """The samples (n, ...), batched (B, n, ...), that go with the points of a stochastic function."""
         xi = self._pending().xi
-        return xi if xi is None or self._run.batched else xi[0]
+        return None if xi is None else self._backend.give(xi if self._run.batched else xi[0])
 
     def ask(self) -> Any:
         """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
@@ -162,8 +162,8 @@ class Optimizer:
         else:
             x, fun = run.whole.x_best, run.whole.f_best
         best: dict[str, Any] = {"x": x, "fun": fun, "t": run.whole.t}
-        native = self._backend.native
-        best = {n: native(a) if run.batched else native(a[0]) if a.ndim > 1 else a[0] for n, a in best.items()}
+        give = self._backend.give
+        best = {n: give(a) if run.batched else give(a[0]) if a.ndim > 1 else a[0] for n, a in best.items()}
         return Result(
             **best,
             nit=run.k,

@@ -21,7 +21,7 @@ def backend_of(x0: Any) -> Backend:
     if is_jax_array(x0):
         from slgh.backends.jax import JaxBackend
 
-        return JaxBackend.of(x0)
+        return JaxBackend(x0)
     if is_array_api_obj(x0) and not is_numpy_array(x0):
         raise TypeError(
             f"`x0` must be a NumPy, PyTorch or JAX array or a list of numbers, got {type(x0).__name__}; convert it."

@@ -59,8 +59,8 @@ class Loop(Protocol):
     evaluations: dict[bool, tuple[int, int]]
     """Values and gradients that one iteration asks for, by whether it is the first of a period."""
 
-    def longest(self, carry: Any, stride: int) -> int:
-        """How many iterations one block may have, for the records of every `stride`-th to fit."""
+    def longest(self, carry: Any, k: int, stride: int) -> int:
+        """How many iterations a block from the k-th on may have, for the records of every `stride`-th to fit."""
 
     def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
         """The carry after n iterations from the k-th on, their records, and how many of them were sound.
@@ -103,7 +103,10 @@ class Backend(Protocol):
         """x0 on the host, in its own floating dtype."""
 
     def native(self, array: NDArray[Any]) -> Array:
-        """An array of this library, on x0's device, with a memory of its own."""
+        """An array that iterations of the Python loop compute with, of a memory of its own where they may write."""
+
+    def give(self, array: Any) -> Array:
+        """An array for the user, of x0's library and on its device, from one of ours."""
 
     def host(self, array: Array) -> NDArray[Any]:
         """The values as a NumPy array, not to be written to."""
@@ -146,5 +149,5 @@ class Backend(Protocol):
     def refuse(self, functions: tuple[Any, ...]) -> None:
         """Raise where the user's functions are in no state to be minimised."""
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any, *, long: bool) -> Loop | str:
-        """A loop without host contact, or the reason why there is none; `long`: blocks of many iterations."""
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
+        """A loop without host contact, or the reason why there is none."""

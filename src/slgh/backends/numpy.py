@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends.backend import Keys
+from slgh.backends.backend import Keys, Loop
 from slgh.backends.choices import Host
 from slgh.backends.streams import NumpyNoise
 from slgh.parts import Context
@@ -122,6 +122,9 @@ class NumpyBackend:
     def native(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
+    def give(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array
+
     def host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
@@ -170,7 +173,7 @@ class NumpyBackend:
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy maps no functions.")
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any, *, long: bool) -> str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
         return "NumPy compiles nothing"
 
 

@@ -220,6 +220,9 @@ class TorchBackend:
     def native(self, array: NDArray[Any]) -> Tensor:
         return torch.tensor(array, device=self.device)
 
+    def give(self, array: Any) -> Tensor:
+        return array if isinstance(array, Tensor) else self.native(array)
+
     def host(self, array: Tensor) -> NDArray[Any]:
         return array.detach().cpu().numpy()
 
@@ -286,7 +289,7 @@ class TorchBackend:
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise, *, long: bool) -> CudaGraph | str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> CudaGraph | str:
         if callable(noise.sample_xi):
             return "sample_xi draws on the host"
         try:
@@ -378,7 +381,7 @@ class CudaGraph:
         self.graphs = {first: self._capture(first) for first in kinds}
         self.unrolled = self._capture(True, UNROLL) if program.period == 1 else None
 
-    def longest(self, carry: Any, stride: int) -> int:
+    def longest(self, carry: Any, k: int, stride: int) -> int:
         return record_rows(carry.seen)
 
     def _iterate(self, first: bool, times: int = 1) -> None:

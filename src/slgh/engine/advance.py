@@ -28,16 +28,15 @@ BLOCK_SECONDS = 0.05
 
 def first_carry(run: Run) -> Carry:
     """All problems of a run, those that have ended included, for a compiled loop."""
-    native = run.backend.native
+    give = run.backend.give
     ended = run.history.ended
     columns = {"fun": run.seen["fun"], "t": run.seen["t"], "fun_best": run.whole.f_best, "x": run.seen["x"]}
-    with_x = run.history.with_x or run.callback is not None
-    names = [n for n in columns if n != "x" or with_x] if run.history.limit or run.callback else []
+    names = run.history.columns if run.history.limit or run.callback else ()
     return Carry(
-        map_leaves(native, run.whole),
-        native(run.status.astype(np.int32)),
-        native(np.where(run.status == Status.RUNNING, run.k, run.counts[0]).astype(np.int32)),
-        tuple(native(ended.get(name, columns[name])) for name in names),
+        map_leaves(give, run.whole),
+        give(run.status.astype(np.int32)),
+        give(np.where(run.status == Status.RUNNING, run.k, run.counts[0]).astype(np.int32)),
+        tuple(give(ended.get(name, columns[name])) for name in names),
     )
 
 
@@ -58,7 +57,7 @@ def compile_loop(
             if isinstance(functions, Vectorized)
             else functions.mapped(data=len(data), xi=run.plan.ctx.stochastic)
         )
-        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise, long=run.callback is None)
+        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
             run.members = np.arange(run.status.size)
@@ -96,7 +95,8 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     loop, carry, k = run.loop, run.carry, run.k
     assert loop is not None
     assert carry is not None
-    n, began = _fitting(run, loop, carry), time.monotonic()
+    n, began, host = _fitting(run, loop, carry), time.monotonic(), run.backend.host
+    stood = host(carry.state.x) if run.callback else None
     after, records, sound = yield Advance(carry, k, n, run.history.stride)
     if sound < n:
         n = sound
@@ -105,7 +105,7 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
         run.careful, run.loop = True, loop.careful(after if n else carry)
     if not n:
         return
-    carry, host = after, run.backend.host
+    carry = after
     status, nit = host(carry.status), host(carry.nit)
     taken = time.monotonic() - began
     run.pace = int(min(max(BLOCK_SECONDS * n / max(taken, 1e-9), run.pace / 2), 2 * run.pace)) or 1
@@ -120,9 +120,10 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     run.status[ended] = status[ended]
     run.counts[0, ended], run.counts[1:, ended] = nit[ended], used[nit[ended] - k - 1].T
     stopped = False
-    if run.callback is not None:
-        fun, t, _, x = (host(column) for column in carry.seen)
-        stopped = run.called_back(x, fun, t)
+    if stood is not None:
+        x = run.seen["x"].copy()
+        x[run.active] = stood[run.active]
+        stopped = run.called_back(x, *(host(column) for column in carry.seen[:2]))
     run.active = run.rows = np.flatnonzero(status == Status.RUNNING)
     if not run.active.size:
         run.gather()
@@ -133,7 +134,7 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
     """How many iterations to do before the host looks again: one that fits is known to fit."""
     if run.callback is not None:
         return 1
-    n = min(run.pace, loop.longest(carry, run.history.stride))
+    n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
     limits = run.limits
     if limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,16 @@ class PointCall:
         return self.fun(*item, *self.args)
 
 
+class Caller(Protocol):
+    """What calling the user's vectorised functions takes: a Backend, or while a loop is traced less."""
+
+    @property
+    def xp(self) -> Any: ...
+    def give(self, array: Any) -> Array: ...
+    def calling(self, points: Array) -> AbstractContextManager[None]: ...
+    def real(self, value: Any, name: str) -> Array: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vectorized:
     """The user's functions of many points: fun and grad, or a closed form.
@@ -44,7 +55,7 @@ class Vectorized:
     compiled with it.
     """
 
-    backend: Backend
+    backend: Caller
     fun: Any
     grad: Callable[..., Any] | None
     args: tuple[Any, ...]
@@ -74,7 +85,8 @@ class Vectorized:
             xp, shape = self.backend.xp, query.points.shape[:2]
             leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
         assert fun is not None
-        given = [*leading, *extras] if self.batched else [a[0] for a in (*leading, *extras)]
+        give = self.backend.give
+        given = [give(a if self.batched else a[0]) for a in (*leading, *extras)]
         with self.backend.calling(query.points):
             found = fun(*given, *self.args)
         return self._check_shape(found, query, name)
@@ -105,7 +117,7 @@ class Pointwise:
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
         items = [
-            (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (xi[b, i],)))
+            (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (backend.give(xi[b, i]),)))
             for b in range(B)
             for i in range(n)
         ]
@@ -152,10 +164,11 @@ class Objective:
         self,
         functions: Vectorized | Pointwise,
         *,
+        backend: Backend,
         data: tuple[Array, ...],
         raise_nonfinite: bool,
     ) -> None:
-        self.functions, self.data = functions, data
+        self.functions, self.backend, self.data = functions, backend, data
         self.raise_nonfinite = raise_nonfinite
         self._rows: NDArray[np.intp] | None = None
         self._data = data
@@ -163,7 +176,7 @@ class Objective:
     def __call__(self, query: Query, rows: NDArray[np.intp]) -> Array:
         """Values (B, n), or gradients (B, n, d), in the points' dtype, for the problems `rows`."""
         if self.data and rows is not self._rows:
-            at = self.functions.backend.index(rows)
+            at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
         values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
@@ -171,7 +184,7 @@ class Objective:
         return values
 
     def _raise_nonfinite(self, query: Query, values: Array) -> None:
-        host = self.functions.backend.host
+        host = self.backend.host
         found = host(values)
         bad = ~np.isfinite(found).all(axis=tuple(range(2, found.ndim)))
         if bad.any():

@@ -149,7 +149,7 @@ class Run:
         f_best = xp.where(xp.isfinite(values), values, xp.inf)
         self.state = self.state._replace(f_best=f_best)
         if self.carry:
-            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=f_best))
+            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=self.backend.give(f_best)))
         self.mark()
 
     def interrupt(self, query: Query | Advance) -> Any:
@@ -243,8 +243,8 @@ class Run:
         stochastic = self.plan.ctx.stochastic
         best_x, best = (self.seen["x"], self.seen["fun"]) if stochastic else (self.whole.x_best, self.whole.f_best)
         found = {**self.seen, "x_best": best_x, "fun_best": best}
-        native = self.backend.native
-        shown = {name: native(a) if self.batched else native(a[0]) if a.ndim > 1 else a[0] for name, a in found.items()}
+        give = self.backend.give
+        shown = {name: give(a) if self.batched else give(a[0]) if a.ndim > 1 else a[0] for name, a in found.items()}
         result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **shown)
         try:
             with np.errstate(**USUAL):

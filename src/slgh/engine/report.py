@@ -68,9 +68,9 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     }
     history = run.history.arrays()
     if run.batched:
-        found |= {name: backend.native(found[name]) for name in OF_THE_PROBLEM}
+        found |= {name: backend.give(found[name]) for name in OF_THE_PROBLEM}
     else:
-        found = {name: backend.native(a[0]) if a.ndim > 1 else a[0].item() for name, a in found.items()}
+        found = {name: backend.give(a[0]) if a.ndim > 1 else a[0].item() for name, a in found.items()}
         found["status"] = Status(found["status"])
         history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
     return Result(
