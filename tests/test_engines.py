@@ -195,7 +195,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one(library: str, name: str, tmp
 
 def test_a_checkpoint_of_another_library_is_refused(tmp_path: Any) -> None:
     CASES["zoslgh_r"].run(starts(1)[0], checkpoint=tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="its arrays is 'numpy', here it is 'jax'"):
+    with pytest.raises(ValueError, match="its arrays is 'numpy float64', here it is 'jax float64'"):
         CASES["zoslgh_r"].run(jnp.asarray(starts(1)[0]), checkpoint=tmp_path / "run.npz")
 
 
@@ -474,3 +474,51 @@ class TestCuda:
         result = CASES["zoslgh_r stochastic"].run(x0, batched=True, sample_xi=lambda rng, n: rng.integers(7, size=n))
         assert result.engine == "torch eager"
         assert "sample_xi draws on the host" in result.message
+
+
+DROPPING = torch.nn.Dropout()
+
+
+def uses_a_global_module(x: Any) -> Any:
+    return DROPPING(x).sum(-1)
+
+
+class TestTorchModules:
+    def test_modules_are_found_wherever_a_function_holds_them(self) -> None:
+        class Model:
+            def __init__(self) -> None:
+                self.net = torch.nn.Linear(4, 1)
+
+            def loss(self, x: Any) -> Any:
+                return self.net(x).sum(-1)
+
+        nested = lambda x: uses_a_global_module(x)  # noqa: E731
+        for user in (
+            uses_a_global_module,
+            nested,
+            Model().loss,
+            functools.partial(torch.nn.functional.linear, DROPPING),
+        ):
+            with pytest.raises(ValueError, match=r"in training mode.*\.eval\(\)"):
+                CASES["zoslgh_d"].run(torch.zeros(4), user)
+
+    def test_a_module_that_does_not_get_x_is_named(self) -> None:
+        net = torch.nn.Linear(4, 1).eval()
+        with pytest.raises(TypeError, match="functional_call"):
+            CASES["slgh_d"].run(torch.zeros(4), lambda x: net(torch.ones(4)), vectorized=False)
+
+    def test_inference_mode_is_no_hindrance(self) -> None:
+        with torch.inference_mode():
+            assert CASES["zoslgh_d"].run(torch.ones(4)).success
+
+    def test_data_of_numpy_take_the_dtype_of_the_run(self) -> None:
+        seen = []
+        user = lambda x, a: seen.append(a.dtype) or (x @ a)  # noqa: E731
+        CASES["zoslgh_d"].run(torch.ones(4), user, data=np.ones(4), vectorized=False, max_iter=2)
+        assert set(seen) == {torch.float32}
+
+
+@pytest.mark.parametrize("x0", [{"a": jnp.ones(2)}, torch.nn.Linear(2, 1)], ids=["dict", "module"])
+def test_parameters_have_to_be_flattened(x0: Any) -> None:
+    with pytest.raises(TypeError, match="Flatten parameters into a vector"):
+        slgh.minimize(fun, x0)

@@ -63,7 +63,7 @@ def minimize(
     x0
         The start, (d,); or with `batched` (B, d), B problems at once. Its type chooses the engine: NumPy, PyTorch (CPU
         or CUDA) or JAX, and fun gets and returns arrays of that library. Its dtype, float32 or float64, and its
-        device are the run's; lists and integers become float64.
+        device are the run's; lists and NumPy integers become float64, integers of other libraries their default.
     method
         A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning: it takes the closed form, the gradient or
         the values, whichever there is, and lets t fall over exactly the budget. Its first t is a quarter of the box,
@@ -76,8 +76,9 @@ def minimize(
     args
         Further arguments of fun and grad, as in SciPy.
     data
-        An array, or a tuple of arrays, of the problem's own, passed to fun after x. Batched: leading axis B, and fun
-        gets one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points (B, n, d).
+        An array, or a tuple of arrays, of the problem's own, passed to fun after x as arrays of x0's library. Batched:
+        leading axis B, and fun gets one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points
+        (B, n, d).
     sample_xi
         Makes fun stochastic: (rng, n) -> n samples along the first axis, or an integer N for the indices of a sum of N
         terms. fun gets one sample (a vectorised one (..., n)) after `data`. rng is a NumPy Generator; for JAX a key.
@@ -88,9 +89,10 @@ def minimize(
     batched
         x0 holds B problems. They do not influence each other: each has its own noise, stop and result.
     max_evals, max_iter, max_seconds
-        Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds. An iteration that
-        does not fit is not begun. Without any: 10,000 iterations. "auto" plans by the number of evaluations: with
-        neither max_evals nor max_iter, 1000 + 200 d, also where max_seconds cuts it short.
+        Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds (the compilation of
+        a loop, once for a function, not counted). An iteration that does not fit is not begun. Without any: 10,000
+        iterations. "auto" plans by the number of evaluations: with neither max_evals nor max_iter, 1000 + 200 d, also
+        where max_seconds cuts it short.
     target
         Stop a problem when a value <= target has been found; for a stochastic fun, an iteration's estimate at x.
     seed

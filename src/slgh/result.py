@@ -55,7 +55,8 @@ class Result(OptimizeResult):
         best evaluated point, or for a stochastic fun the mean of the last tenth of the iterates; after a `target` was
         reached, the point that reached it (for a stochastic fun, by an iteration's estimate; fun is another one).
     fun_se
-        The standard error of `fun`; 0 unless fun is stochastic.
+        The standard error of `fun`, which of a stochastic fun is the mean over as many samples as an iteration has (NaN
+        for one); 0 unless fun is stochastic.
     x_best, fun_best
         The best evaluated point; of a stochastic fun, whose single values mean little, x and fun.
     xhat

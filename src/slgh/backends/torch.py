@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -156,12 +158,15 @@ class Autograd:
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             value = self.fun(x, *extra)
-            if not (isinstance(value, Tensor) and value.requires_grad):
+            followed = isinstance(value, Tensor) and value.requires_grad
+            gradient = torch.autograd.grad(value.sum(), x, allow_unused=True)[0] if followed else None
+            if gradient is None:
                 raise TypeError(
-                    "`fun` must be differentiable by autograd, but its value does not depend on x that way: pass "
-                    f"`grad`, or take a zeroth-order method. It returned {checks.show(value)}."
+                    "`fun` must be differentiable by autograd, but its value does not depend on x that way (a module "
+                    "takes other parameters by torch.func.functional_call): pass `grad`, or take a zeroth-order "
+                    f"method. It returned {checks.show(value)}."
                 )
-            return torch.autograd.grad(value.sum(), x)[0]
+            return gradient
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,9 @@ class TorchBackend:
         return array.detach().cpu().numpy()
 
     def data(self, array: Any) -> Tensor:
-        return torch.as_tensor(array, device=self.device).detach()
+        mine = not isinstance(array, Tensor)
+        tensor = torch.as_tensor(array, device=self.device).detach()
+        return tensor.to(self.dtype) if mine and tensor.is_floating_point() else tensor
 
     def index(self, rows: NDArray[Any]) -> Tensor:
         return torch.as_tensor(rows, device=self.device)
@@ -298,25 +305,27 @@ class TorchBackend:
             return str(error)
 
 
-def _modules(functions: tuple[Any, ...]) -> Iterator[torch.nn.Module]:
-    """The modules that functions are, are methods of, hold as arguments, or close over."""
-    for fun in functions:
-        if isinstance(fun, torch.nn.Module):
-            yield fun
-        elif isinstance(fun, functools.partial):
-            yield from _modules((fun.func, *fun.args, *fun.keywords.values()))
-        else:
-            yield from _modules((getattr(fun, "__self__", None),) if hasattr(fun, "__self__") else ())
-            held = [cell.cell_contents for cell in getattr(fun, "__closure__", None) or () if _filled(cell)]
-            yield from (one for one in held if isinstance(one, torch.nn.Module))
+def _modules(things: Iterable[Any], depth: int = 3) -> Iterator[torch.nn.Module]:
+    """The modules that functions are, hold as attributes or arguments, close over, or name as globals."""
+    for thing in things:
+        if isinstance(thing, torch.nn.Module):
+            yield thing
+        elif depth:
+            yield from _modules(_held(thing), depth - 1)
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
+def _held(thing: Any) -> list[Any]:
+    """What a function or an object of the user's holds."""
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, types.MethodType):
+        return [thing.__func__, thing.__self__]
+    if isinstance(thing, types.FunctionType):
+        held = inspect.getclosurevars(thing)
+        return [*held.nonlocals.values(), *held.globals.values()]
+    if isinstance(thing, types.ModuleType | type) or type(thing).__module__.startswith(("torch", "numpy", "builtins")):
+        return []
+    return list(getattr(thing, "__dict__", {}).values())
 
 
 @contextmanager
@@ -331,7 +340,7 @@ def _session(cuda: torch.device | None, *, full_precision: bool) -> Iterator[Non
     try:
         for switch in switches:
             switch.fp32_precision = "ieee"
-        with torch.no_grad(), nullcontext() if cuda is None else torch.cuda.device(cuda):
+        with torch.inference_mode(False), torch.no_grad(), nullcontext() if cuda is None else torch.cuda.device(cuda):
             yield
     finally:
         for switch, value in zip(switches, before, strict=True):

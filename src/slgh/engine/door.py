@@ -58,6 +58,11 @@ NOT_HERE = {
 def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
     """x0 on the host as (B, d), in float32 or float64."""
     x = backend.read(x0)
+    if x.dtype == object:
+        raise TypeError(
+            f"`x0` must be one array of numbers, got {type(x0).__name__}. Flatten parameters into a vector first, with "
+            "torch.nn.utils.parameters_to_vector or jax.flatten_util.ravel_pytree."
+        )
     if x.dtype not in (np.float32, np.float64):
         raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {x.dtype}.")
     if batched:
@@ -92,6 +97,8 @@ def read_data(data: Any, backend: Backend, B: int, *, batched: bool) -> tuple[Ar
     """Arrays with leading axis B; without a batch, what is given is of the one problem."""
     if data is None:
         return ()
+    if isinstance(data, dict | set):
+        raise TypeError(f"`data` must be an array or a tuple of arrays, got {type(data).__name__}.")
     arrays = tuple(backend.data(a) for a in (data if isinstance(data, tuple) else (data,)))
     if not batched:
         return tuple(a[None] for a in arrays)
@@ -188,8 +195,8 @@ def make_run(
     saver = read_checkpoint(checkpoint)
     used = read_seed(seed, B)
     identity: dict[str, Any] = {
+        "arrays": f"{backend.name} {x.dtype}",
         "x0": _digest(x),
-        "arrays": backend.name,
         "data": [_digest(backend.host(a)) for a in data],
         "method": describe(composed),
         "number of iterations, which the method plans by": T if planned or averaged else None,

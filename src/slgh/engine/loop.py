@@ -112,6 +112,7 @@ class Run:
 
     def conversation(self) -> Generator[Query | Advance, Any, Result]:
         """Iterate until every problem has ended, then ask for the final values."""
+        self._clock = time.monotonic()
         if self.progress:
             self.progress.open()
         try:

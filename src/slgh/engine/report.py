@@ -35,7 +35,8 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         xi = run.noise.last_xi(n, asked) if stochastic else None
         values = backend.host((yield Query("fun", backend.native(points), xi=xi)))
         fun[asked] = values.mean(axis=1)
-        fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else 0.0
+        if stochastic:
+            fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
         nfev[asked] += n
     status = run.status.copy()
     if not stochastic:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context
 from typing import Any
@@ -82,6 +83,13 @@ def _pool(processes: int, call: Call) -> ProcessPoolExecutor:
 
 def _mapper_of(pool: ProcessPoolExecutor, processes: int) -> Mapper:
     def mapper(call: Call, items: list[tuple[Any, ...]]) -> Iterable[Any]:
-        return pool.map(_run, items, chunksize=max(1, len(items) // (4 * processes)))
+        try:
+            return list(pool.map(_run, items, chunksize=max(1, len(items) // (4 * processes))))
+        except BrokenProcessPool as error:
+            error.add_note(
+                "slgh: a worker process died. Where workers are started afresh, as with PyTorch or JAX loaded, a "
+                'script must guard what it runs with `if __name__ == "__main__":`.'
+            )
+            raise
 
     return mapper
