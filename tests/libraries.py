@@ -13,7 +13,7 @@ import torch
 import slgh
 import slgh.backends.jax
 import slgh.backends.torch
-from slgh.backends import jax_loop
+from slgh.backends import jax_loop, torch_graph
 from slgh.backends.keyed import KeyedNoise
 from slgh.backends.numpy import NumpyBackend
 
@@ -121,7 +121,7 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
         monkeypatch.setattr(jax_loop, "JaxNoise", OfLibrary)
         monkeypatch.setattr(jax_loop, "compiled", jax_loop.Code)
     if library == "cuda":
-        monkeypatch.setattr(slgh.backends.torch, "DeviceNoise", OfLibrary)
+        monkeypatch.setattr(torch_graph, "DeviceNoise", OfLibrary)
 
 
 def assert_close(result: slgh.Result, expected: slgh.Result, rtol: float = 1e-12) -> None:

@@ -78,7 +78,7 @@ def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("d", [256, 3000])
 @pytest.mark.parametrize("centres", [0, 1, 3])
 def test_the_kernels_place_points_and_sum_directions(d: int, centres: int) -> None:
-    from slgh.backends.torch import TorchContext, xp
+    from slgh.backends.torch_arrays import TorchContext, xp
     from slgh.parts import Context
 
     x, t, *directions = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, d), (2,), (2, 3, d), (2, 4, d)))
