@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -91,6 +92,8 @@ class CudaGraph:
             raise
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
+        collecting = gc.isenabled()
+        gc.disable()  # what is freed on the device in mid-capture breaks it
         try:
             with warnings.catch_warnings(), torch.cuda.graph(graph):
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
@@ -98,6 +101,9 @@ class CudaGraph:
         except RuntimeError as error:
             torch.cuda.synchronize()
             raise Uncapturable(f"fun cannot be captured in a CUDA graph ({_first_line(error)})") from error
+        finally:
+            if collecting:
+                gc.enable()
         for tensor, value in zip(tensors, before, strict=True):
             tensor.copy_(value)
         return graph
