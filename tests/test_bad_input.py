@@ -29,9 +29,9 @@ GOOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "step": 0.1, "max_iter"
         ([1.0, float("inf")], {}, "`x0` must be finite, got inf"),
         ([1.0 + 2j], {}, "`x0` must be real, of dtype float32 or float64; got dtype complex128"),
         (np.ones(2, np.float16), {}, "float32 or float64; got dtype float16"),
-        (["a", "b"], {}, "`x0` must be real"),
+        (["a", "b"], {}, "`x0` must be one array of numbers"),
         ([[1.0], [2.0, 3.0]], {}, "`x0` must be an array of numbers"),
-        (None, {}, "`x0` must be real"),
+        (None, {}, "`x0` must be one array of numbers"),
     ],
 )
 def test_wrong_x0(x0: Any, options: dict[str, Any], match: str) -> None:

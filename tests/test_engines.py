@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -262,7 +263,7 @@ class TestJax:
         monkeypatch.setattr(jax_loop, "compiled", functools.lru_cache(Counted))
         case, x0, shift = CASES["zoslgh_d"], jnp.asarray(starts(1)[0]), jnp.ones(4)
         first = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
-        for options in ({"seed": 8}, {"max_iter": 77}, {"step": 0.01, "t1": 0.2, "eta": 0.5, "gamma": 0.5}, {}):
+        for options in ({"seed": 8}, {"max_iter": 77}, {"step": 0.01, "t1": 1, "eta": 2, "gamma": 0.5}, {"t1": 2}):
             case.run(x0 + 1, lambda x: ((x - shift) ** 2).sum(-1), **options)
         again = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
         np.testing.assert_array_equal(first.x, again.x)
@@ -481,6 +482,86 @@ DROPPING = torch.nn.Dropout()
 
 def uses_a_global_module(x: Any) -> Any:
     return DROPPING(x).sum(-1)
+
+
+@other_libraries
+def test_a_stochastic_result_does_not_depend_on_the_rest_of_the_batch(library: str) -> None:
+    case, seeds = CASES["zoslgh_r stochastic"], [3, 1, 4]
+    x0, target = to_library(starts(3), library), 2.0
+    together = case.run(x0, batched=True, floor=FLOOR, seed=seeds, target=target)
+    assert len(set(together.nit)) > 1
+    for b, seed in enumerate(seeds):
+        alone = case.run(x0[b], floor=FLOOR, seed=seed, target=target)
+        np.testing.assert_allclose(
+            [together.fun[b].item(), together.fun_se[b].item()], [alone.fun, alone.fun_se], 1e-10
+        )
+
+
+@other_libraries
+def test_data_follows_its_problem_when_others_have_ended(library: str, monkeypatch: Any) -> None:
+    a = np.arange(12.0).reshape(3, 4) / 10
+    bowl = lambda x, a: ((x - a) ** 2).sum(axis=-1)  # noqa: E731
+    for compiled in (None, False):
+        results = []
+        for one in ("numpy", library):
+            with monkeypatch.context() as patch:
+                replay_noise(patch, one)
+                given = {
+                    "data": to_library(a, one),
+                    "target": 3.0,
+                    "batched": True,
+                    "floor": FLOOR,
+                    "compiled": compiled,
+                }
+                results.append(CASES["zoslgh_r"].run(to_library(starts(3), one), bowl, **given))
+        assert len(set(results[0].nit)) > 1
+        assert_close(results[1], results[0])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Straight:
+    """t falls by equal steps over the planned iterations: a schedule of the user's own that reads their number."""
+
+    name: ClassVar[str] = "straight"
+    planned: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset()
+    t1: float
+    iterations: int | None = None
+
+    def init(self, t: Any, floor: Any, xp: Any) -> Any:
+        return ()
+
+    def next(self, t: Any, seen: Any, state: Any, floor: Any, xp: Any) -> Any:
+        return xp.maximum(0.01, t - self.t1 / self.iterations), state
+
+
+@other_libraries
+def test_a_planned_schedule_of_ones_own_runs(library: str, monkeypatch: Any) -> None:
+    case = Case({"t1": 1, "step": 0.02, "samples": 3, "schedule": Straight}, lambda k: 4, "zoslgh_r")
+    compare(monkeypatch, case, library, starts(2))
+
+
+@other_libraries
+def test_what_fun_returns_is_copied(library: str) -> None:
+    buffer: dict[int, Any] = {}
+
+    def reusing(x: Any, xi: Any) -> Any:
+        values = to_numpy(fun(x, xi))
+        kept = buffer.setdefault(values.size, np.zeros(values.shape))
+        kept[...] = values
+        return kept
+
+    case, x0 = CASES["zosvrg"], to_library(starts(2), library)
+    one = case.run(x0, reusing, batched=True, compiled=False)
+    other = case.run(x0, lambda x, xi: reusing(x, xi).copy(), batched=True, compiled=False)
+    np.testing.assert_array_equal(to_numpy(one.x), to_numpy(other.x))
+
+
+def test_compiled_is_checked() -> None:
+    with pytest.raises(TypeError, match="`compiled` must be True, False or None"):
+        CASES["zoslgh_d"].run(jnp.ones(4), compiled="yes")
+    with pytest.raises(ValueError, match="workers call fun from Python"):
+        CASES["zoslgh_d"].run(jnp.ones(4), compiled=True, workers=map, vectorized=False)
 
 
 class TestTorchModules:

@@ -13,6 +13,8 @@ import slgh
 from cases import CASES, boom, fun, grad, starts, with_data
 from test_methods import assert_same
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
+
 
 def run(workers: Any, **options: Any) -> slgh.Result:
     return slgh.minimize(

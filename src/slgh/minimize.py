@@ -203,11 +203,12 @@ def minimize(
     )
     refuse_workers(workers, functions)
     python = "on_nonfinite='raise' looks at every value" if on_nonfinite == "raise" else ""
+    if checks.plain(workers) not in (None, 1):
+        python = "workers call fun from Python"
     with backend.session(differences=asks == "values" and not tf32):
-        if checks.plain(workers) in (None, 1):
-            functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
+        functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
         objective = Objective(functions, backend=backend, data=rows, raise_nonfinite=on_nonfinite == "raise")
-        with open_workers(workers, functions.calls) as mappers:
+        with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
             functions.mappers[:] = mappers
             return _drive(run, objective)
 

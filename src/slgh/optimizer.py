@@ -21,8 +21,8 @@ from slgh.result import Result, Status
 class Optimizer:
     """Ask, tell, stop, result: for objectives that only you can evaluate.
 
-    The run is the one that `minimize` would do with the same arguments, to the last bit. Parameters are those of
-    `minimize`, less fun and what belongs to calling it.
+    The run is the one that `minimize` would do in a Python loop with the same arguments, to the last bit. Parameters
+    are those of `minimize`, less fun and what belongs to calling it.
 
     Parameters
     ----------

@@ -20,6 +20,9 @@ Records = Callable[[list[int]], tuple[NDArray[Any], ...]]
 """Gives the columns of `Carry.seen` after these iterations of a block, the recorded ones, each (rows, B, ...)."""
 
 
+COMPILED_CHUNK = 1 << 22
+"""Numbers that the directions of one query may hold in a compiled loop, where each chunk is code of its own."""
+
 ROWS = 1 << 20
 """Numbers that the records of one block may hold."""
 
@@ -99,6 +102,10 @@ class Backend(Protocol):
     def compiles(self) -> bool:
         """Whether there is a loop without host contact."""
 
+    @property
+    def forks(self) -> bool:
+        """Whether worker processes may be forks: not where the library runs threads, which a fork can block."""
+
     def read(self, x0: Any) -> NDArray[Any]:
         """x0 on the host, in its own floating dtype."""
 
@@ -126,6 +133,9 @@ class Backend(Protocol):
 
     def number(self, value: Any) -> Any:
         """What `fun` returned for one point, to be stacked."""
+
+    def alone(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """fun, for a thread or process that does not run in our `session`; it must stay picklable."""
 
     def stack(self, items: list[Any]) -> Array:
         """Numbers, or arrays of one shape, along a new first axis."""

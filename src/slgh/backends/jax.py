@@ -99,6 +99,7 @@ class JaxBackend(NumpyBackend):
     name = "jax"
     engine = "jax python loop"
     differentiates = compiles = True
+    forks = False
 
     def __init__(self, x0: Array) -> None:
         if isinstance(x0, jax.core.Tracer):
@@ -136,3 +137,7 @@ class JaxBackend(NumpyBackend):
             return WhileLoop.of(program, Tracing(self.dtype), inputs, carry, noise)
         except UNTRACEABLE as error:
             return f"it cannot be traced ({str(error).splitlines()[0]})"
+        except NotImplementedError as error:
+            if not isinstance(program.functions.fun, Mapped):
+                raise
+            return f"it cannot be mapped ({str(error).splitlines()[0]})"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.backend import Records, record_rows
+from slgh.backends.backend import COMPILED_CHUNK, Records, record_rows
 from slgh.backends.fingerprint import Fingerprint, trace
 from slgh.backends.jax_noise import Drawn, JaxNoise, Recording
 from slgh.backends.keyed import KeyedNoise
@@ -160,7 +160,7 @@ class WhileLoop:
     @staticmethod
     def of(program: Any, tracing: Any, inputs: Any, carry: Any, noise: JaxNoise) -> WhileLoop:
         """The loop of a program, whose functions `tracing` calls."""
-        ctx = Context(xp=jnp, needs=program.ctx.needs, stochastic=program.ctx.stochastic, chunk=program.ctx.chunk)
+        ctx = Context(xp=jnp, needs=program.ctx.needs, stochastic=program.ctx.stochastic, chunk=COMPILED_CHUNK)
         program = replace(program, ctx=ctx, functions=replace(program.functions, backend=tracing))
         program = replace(program, fingerprint=_fingerprint(program, inputs, carry, noise))
         spec = Spec(program=program, d=noise.d, sample_xi=noise.sample_xi)

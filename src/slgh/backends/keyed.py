@@ -57,6 +57,7 @@ class KeyedNoise:
         return self.draw_xi(self.key, self._tag(XI), m)
 
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
+        self.mark(0)
         return self.draw_xi(self.rows(self.everyone, rows), LAST_XI, m)
 
     def mark(self, k: int) -> None:

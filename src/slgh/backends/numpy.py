@@ -110,6 +110,7 @@ class NumpyBackend:
     xp = xp
     ops = Host(xp)
     differentiates = compiles = False
+    forks = True
 
     def read(self, x0: Any) -> NDArray[Any]:
         try:
@@ -150,6 +151,9 @@ class NumpyBackend:
         if array.size != 1:
             raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
         return float(array.reshape(()))
+
+    def alone(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        return fun
 
     def stack(self, items: list[Any]) -> NDArray[Any]:
         return np.array(items, self.dtype)

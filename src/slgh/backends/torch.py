@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slgh import checks
-from slgh.backends.backend import Keys, Source
+from slgh.backends.backend import COMPILED_CHUNK, Keys, Source
 from slgh.backends.choices import Host
 from slgh.backends.keyed import words
 from slgh.backends.numpy import real_array
 from slgh.backends.torch_arrays import TorchContext, xp
-from slgh.backends.torch_functions import Autograd, Mapped, modules
+from slgh.backends.torch_functions import Autograd, Mapped, NoGrad, modules
 from slgh.backends.torch_graph import CudaGraph, Uncapturable
 from slgh.backends.torch_noise import DeviceNoise, HostNoise
 from slgh.parts import Context
@@ -34,6 +34,7 @@ class TorchBackend:
     xp = xp
     ops = Host(xp)
     differentiates = True
+    forks = False
     engine = "torch eager"
 
     @staticmethod
@@ -65,19 +66,24 @@ class TorchBackend:
         return array.detach().cpu().numpy()
 
     def data(self, array: Any) -> Tensor:
-        mine = not isinstance(array, Tensor)
-        tensor = torch.as_tensor(array, device=self.device).detach()
-        return tensor.to(self.dtype) if mine and tensor.is_floating_point() else tensor
+        if isinstance(array, Tensor):
+            return array.detach().to(self.device)
+        tensor = torch.tensor(np.asarray(array), device=self.device)
+        return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
     def index(self, rows: NDArray[Any]) -> Tensor:
         return torch.as_tensor(rows, device=self.device)
 
     def context(self, needs: frozenset[str], *, stochastic: bool) -> Context:
+        if self.compiles:
+            return TorchContext(xp=xp, needs=needs, stochastic=stochastic, chunk=COMPILED_CHUNK)
         return TorchContext(xp=xp, needs=needs, stochastic=stochastic)
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Source:
         if self.device.type == "cpu":
-            return HostNoise(keys, d, torch.zeros(0, dtype=self.dtype).numpy().dtype, sample_xi, samples=samples)
+            return HostNoise(
+                keys, d, torch.zeros(0, dtype=self.dtype, device="cpu").numpy().dtype, sample_xi, samples=samples
+            )
         seeds, problems = words(keys)
         key = torch.tensor(np.column_stack([seeds, problems]).astype(np.int64), device=self.device)
         return DeviceNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
@@ -86,7 +92,7 @@ class TorchBackend:
         if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
             value = torch.stack([self.real(one, name) for one in value])
         if not isinstance(value, Tensor):
-            return torch.as_tensor(real_array(value, name)).to(self.device, self.dtype)
+            return torch.tensor(real_array(value, name), dtype=self.dtype, device=self.device)
         if value.is_complex():
             raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
         mine = not (value.is_cuda and torch.cuda.is_current_stream_capturing())
@@ -97,6 +103,9 @@ class TorchBackend:
         if array.numel() != 1:
             raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
         return array.reshape(())
+
+    def alone(self, fun: Callable[..., Any]) -> NoGrad:
+        return NoGrad(fun)
 
     def stack(self, items: list[Any]) -> Tensor:
         return torch.stack(items)
@@ -145,7 +154,7 @@ def _session(cuda: torch.device | None, *, full_precision: bool) -> Iterator[Non
     TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
     """
     found: Any = torch.backends
-    switches = [found.cuda.matmul, found.cudnn.conv] if cuda is not None and full_precision else []
+    switches = [found.cuda.matmul, found.cudnn.conv, found.cudnn.rnn] if cuda is not None and full_precision else []
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:

@@ -34,11 +34,13 @@ class Namespace:
         return torch.take_along_dim(x, indices, dim=axis)
 
     @staticmethod
-    def maximum(a: Tensor, b: Any) -> Tensor:
+    def maximum(a: Any, b: Any) -> Tensor:
+        a, b = (a, b) if isinstance(a, Tensor) else (b, a)
         return torch.maximum(a, b) if isinstance(b, Tensor) else torch.clamp(a, min=b)
 
     @staticmethod
-    def minimum(a: Tensor, b: Any) -> Tensor:
+    def minimum(a: Any, b: Any) -> Tensor:
+        a, b = (a, b) if isinstance(a, Tensor) else (b, a)
         return torch.minimum(a, b) if isinstance(b, Tensor) else torch.clamp(a, max=b)
 
     @staticmethod

@@ -37,6 +37,18 @@ class Autograd:
 
 
 @dataclass(frozen=True)
+class NoGrad:
+    """A function whose values are numbers alone, whatever thread or process calls it."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        with torch.no_grad():
+            value = self.fun(*args)
+        return value.detach() if isinstance(value, Tensor) else value
+
+
+@dataclass(frozen=True)
 class Mapped:
     """A function of one point as one of points (B, n, d); its data (B, 1, ...) belong to a problem, xi to a point."""
 

@@ -78,19 +78,32 @@ class CudaGraph:
         _copy(_flat(self.carry), _flat(carry))
 
     def _capture(self, first: bool, times: int = 1) -> torch.cuda.CUDAGraph:
+        """A graph of iterations of one kind; the state is afterwards what it was."""
         tensors = [*_flat(self.carry), self.k, self.i, self.sound]
         before = [tensor.clone() for tensor in tensors]
+        try:
+            self._warm_up(first)
+            return self._captured(first, times)
+        finally:
+            for tensor, value in zip(tensors, before, strict=True):
+                tensor.copy_(value)
+
+    def _warm_up(self, first: bool) -> None:
+        """Do what happens at the first call only, such as compiling kernels, before anything is captured."""
         stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(stream):
                 for _ in range(2):
+                    self.i.zero_()
                     self._iterate(first)
         except RuntimeError as error:
             if isinstance(self.program.functions.fun, Mapped):
                 raise Uncapturable(f"torch.func.vmap cannot map fun ({_first_line(error)})") from error
             raise
         torch.cuda.current_stream().wait_stream(stream)
+
+    def _captured(self, first: bool, times: int) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         collecting = gc.isenabled()
         gc.disable()  # what is freed on the device in mid-capture breaks it
@@ -104,8 +117,6 @@ class CudaGraph:
         finally:
             if collecting:
                 gc.enable()
-        for tensor, value in zip(tensors, before, strict=True):
-            tensor.copy_(value)
         return graph
 
     def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:

@@ -42,11 +42,11 @@ def _quick_box_muller(u, v):
 
 @triton.jit
 def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constexpr):
-    b = tl.program_id(1)
+    b, tile = tl.program_id(0), tl.program_id(1)
     low, high, problem = tl.load(key + 3 * b), tl.load(key + 3 * b + 1), tl.load(key + 3 * b + 2)
     seed = (high << 32) | low
     k = tl.load(iteration)
-    block = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    block = tile * BLOCK + tl.arange(0, BLOCK)
     zero = block * 0
     w0, w1, w2, w3 = tl.philox(
         seed, block.to(tl.uint32), (zero + k).to(tl.uint32), (zero + tag).to(tl.uint32), (zero + problem).to(tl.uint32)
@@ -55,11 +55,11 @@ def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constex
         n0, n1 = _quick_box_muller(_uniform(w0), _uniform(w1))
         n2, n3 = _quick_box_muller(_uniform(w2), _uniform(w3))
         found = tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
-        at = tl.program_id(0) * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
+        at = tile * (4 * BLOCK) + tl.arange(0, 4 * BLOCK)
     else:
         n0, n1 = _box_muller(_uniform64(w0, w1), _uniform64(w2, w3))
         found = tl.interleave(n0, n1)
-        at = tl.program_id(0) * (2 * BLOCK) + tl.arange(0, 2 * BLOCK)
+        at = tile * (2 * BLOCK) + tl.arange(0, 2 * BLOCK)
     tl.store(out + b.to(tl.int64) * n + at, found, mask=at < n)
 
 
@@ -67,15 +67,15 @@ def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tens
     """(B, n) standard normals, those of `philox.normal` to rounding."""
     out = torch.empty(key.shape[0], n, dtype=dtype, device=key.device)
     each = 4 if dtype == torch.float32 else 2
-    grid = (triton.cdiv(n, each * BLOCK), key.shape[0])
+    grid = (key.shape[0], triton.cdiv(n, each * BLOCK))
     _normal[grid](out, key, k, n, tag, SINGLE=dtype == torch.float32, BLOCK=BLOCK)
     return out
 
 
 @triton.jit
 def _place(out, x, t, u, n, at, centres, m, d, WIDTH: tl.constexpr):
-    b, i = tl.program_id(2), tl.program_id(1)
-    j = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    b, i = tl.program_id(0), tl.program_id(1)
+    j = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     found = tl.load(x + b * d + j, mask=j < d)
     if i >= centres:
         row = b.to(tl.int64) * m + i - centres
@@ -90,7 +90,7 @@ def place(x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tenso
     out = x.new_empty(B, n, d)
     for u in directions:
         m = u.shape[1]
-        grid = (triton.cdiv(d, WIDTH), centres + m, B)
+        grid = (B, centres + m, triton.cdiv(d, WIDTH))
         _place[grid](out, x, t, u.contiguous(), n, at, centres, m, d, WIDTH=WIDTH)
         at, centres = at + centres + m, 0
     return out
@@ -98,8 +98,8 @@ def place(x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tenso
 
 @triton.jit
 def _weigh(out, weights, u, m, d, WIDTH: tl.constexpr):
-    b = tl.program_id(1)
-    j = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    b = tl.program_id(0)
+    j = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), out.dtype.element_ty)
     for i in range(m):
         row = b.to(tl.int64) * m + i
@@ -111,5 +111,5 @@ def weigh(weights: Tensor, u: Tensor) -> Tensor:
     """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
     B, m, d = u.shape
     out = u.new_empty(B, d)
-    _weigh[triton.cdiv(d, WIDTH), B](out, weights.contiguous(), u.contiguous(), m, d, WIDTH=WIDTH)
+    _weigh[B, triton.cdiv(d, WIDTH)](out, weights.contiguous(), u.contiguous(), m, d, WIDTH=WIDTH)
     return out

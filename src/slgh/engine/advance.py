@@ -47,6 +47,8 @@ def compile_loop(
 
     `compiled` True demands it, False forbids it; `python` is a reason against it, where there is one.
     """
+    if compiled is not None and not isinstance(compiled, bool):
+        raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
     if compiled is False or (compiled is None and not run.backend.compiles):
         return functions
     mapped, loop = functions, python or f"{run.backend.name} arrays have no compiled loop"
@@ -76,7 +78,8 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
     method = plan.method
     if method.schedule.planned:
         schedule: Any = method.schedule
-        method = dataclasses.replace(method, schedule=dataclasses.replace(schedule, iterations=None))
+        planned = dataclasses.replace(schedule, iterations=float(schedule.iterations))
+        method = dataclasses.replace(method, schedule=planned)
     structure, numbers = split((method, functions.args))
     program = Program(
         structure=structure,

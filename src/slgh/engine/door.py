@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends import Backend
+from slgh.backends import Backend, backend_of
 from slgh.backends.backend import Keys
 from slgh.backends.streams import entropies, pick_index
 from slgh.compose import Facts, compose
@@ -287,8 +288,8 @@ def describe(thing: Any) -> str:
     """A method or part by its class and fields, the same in every process."""
     if thing is None or isinstance(thing, bool | int | float | str):
         return repr(thing)
-    if isinstance(thing, np.ndarray):
-        return f"array {_digest(thing)}"
+    if is_array_api_obj(thing):
+        return f"array {_digest(backend_of(thing).host(thing))}"
     if dataclasses.is_dataclass(thing):
         names = [f.name for f in dataclasses.fields(thing)]
     else:

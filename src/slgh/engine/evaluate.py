@@ -109,7 +109,9 @@ class Pointwise:
 
     def __init__(self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...]) -> None:
         self.backend, self.fun, self.grad, self.args = backend, fun, grad, args
-        self.calls: list[Call] = [PointCall(f, args) for f in (fun, grad) if f is not None]
+        self.calls: list[Call] = [PointCall(backend.alone(fun), args)]
+        if grad is not None:
+            self.calls.append(PointCall(grad, args))
         self.mappers: list[Mapper | None] = [None] * len(self.calls)
 
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:

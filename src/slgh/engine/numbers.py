@@ -18,6 +18,8 @@ class Static(NamedTuple):
     """Anything that is no number: part of the structure."""
 
     value: Any
+    kind: type
+    """Since 1 and True are equal."""
 
 
 class Record(NamedTuple):
@@ -45,10 +47,10 @@ def split(thing: Any) -> tuple[Any, list[Any]]:
     elif dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = tuple(f.name for f in dataclasses.fields(thing))
         if not set(getattr(thing, "__dict__", ())) <= set(names):
-            return Static(thing), []
-        pieces = tuple(getattr(thing, name) for name in names)
+            return Static(thing, type(thing)), []
+        pieces = tuple(_float(getattr(thing, f.name), f.type) for f in dataclasses.fields(thing))
     else:
-        return Static(thing), []
+        return Static(thing, type(thing)), []
     parts = [split(piece) for piece in pieces]
     return (
         Record(type(thing), names, tuple(structure for structure, _ in parts)),
@@ -69,3 +71,8 @@ def join(structure: Any, numbers: Iterator[Any]) -> Any:
     for name, piece in zip(structure.names, pieces, strict=True):
         object.__setattr__(thing, name, piece)
     return thing
+
+
+def _float(value: Any, annotation: Any) -> Any:
+    """A whole number in a field of floats as a float, as which it was meant."""
+    return float(value) if type(value) is int and "float" in str(annotation) else value

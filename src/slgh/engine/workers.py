@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -33,7 +32,7 @@ def _run(item: tuple[Any, ...]) -> Any:
 
 
 @contextmanager
-def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None]]:
+def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[list[Mapper | None]]:
     """Yield for each call how to map it over items, in order; None is a plain loop in this process.
 
     Parameters
@@ -41,6 +40,8 @@ def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None
     workers
         None or 1 for no parallelism, an int (-1: all cores) for that many processes, a callable as `map`, or an
         object with a `map` method: an executor of concurrent.futures, Dask or MPI, or a multiprocessing pool.
+    fork
+        Whether processes may be forks.
     calls
         The functions to call. A process pool gets each function once, not with every point.
     """
@@ -51,7 +52,7 @@ def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None
         if workers != -1:
             checks.count("workers", workers)
         processes = os.cpu_count() or 1 if workers == -1 else workers
-        pools = [_pool(processes, call) for call in calls]
+        pools = [_pool(processes, call, fork=fork) for call in calls]
         try:
             yield [_mapper_of(pool, processes) for pool in pools]
         finally:
@@ -67,8 +68,8 @@ def open_workers(workers: Any, calls: list[Call]) -> Iterator[list[Mapper | None
         )
 
 
-def _pool(processes: int, call: Call) -> ProcessPoolExecutor:
-    """A pool that knows `call`; where a library runs threads of its own, not of forks, which such threads can block."""
+def _pool(processes: int, call: Call, *, fork: bool) -> ProcessPoolExecutor:
+    """A pool that knows `call`."""
     try:
         pickle.dumps(call)
     except Exception as error:
@@ -76,8 +77,7 @@ def _pool(processes: int, call: Call) -> ProcessPoolExecutor:
             f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
             "module, or pass `workers` an executor of threads."
         ) from None
-    threaded = {"jax", "torch"} & set(sys.modules)
-    context = get_context("forkserver") if threaded and "forkserver" in get_all_start_methods() else None
+    context = None if fork or "forkserver" not in get_all_start_methods() else get_context("forkserver")
     return ProcessPoolExecutor(processes, mp_context=context, initializer=_remember, initargs=(call,))
 
 
@@ -87,7 +87,7 @@ def _mapper_of(pool: ProcessPoolExecutor, processes: int) -> Mapper:
             return list(pool.map(_run, items, chunksize=max(1, len(items) // (4 * processes))))
         except BrokenProcessPool as error:
             error.add_note(
-                "slgh: a worker process died. Where workers are started afresh, as with PyTorch or JAX loaded, a "
+                "slgh: a worker process died. Where workers are started afresh, as for PyTorch and JAX arrays, a "
                 'script must guard what it runs with `if __name__ == "__main__":`.'
             )
             raise
