@@ -155,6 +155,8 @@ class WhileLoop:
         numbers = self.recording.numbers
         self.window = min(AHEAD, NUMBERS // numbers) if numbers else 0
         self.drawn_from, self.drawn = -1, None
+        self.next_from, self.next_drawn = -1, None
+        """The noise of the next window, drawn while the host looks at the last block of this one."""
         self.advance(carry, 0, 0, 1)
 
     @staticmethod
@@ -172,8 +174,8 @@ class WhileLoop:
 
     def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
         if self.window > 1 and (begin := k - k % self.window) != self.drawn_from:
+            self.drawn = self.next_drawn if begin == self.next_from else self._draw(begin)
             self.drawn_from = begin
-            self.drawn = self.code.draw(self.key, np.int32(begin), window=self.window, recording=self.recording)
         numbers = (np.int32(number) for number in (k, n, stride))
         done, sound, carry, records = self.code.block(
             carry,
@@ -185,10 +187,18 @@ class WhileLoop:
             rows=record_rows(carry.seen),
         )
 
+        if self.window > 1 and k + n == self.drawn_from + self.window:
+            self.next_from = k + n
+            self.next_drawn = self._draw(self.next_from)
+
         def recorded(wanted: list[int]) -> tuple[NDArray[Any], ...]:
             return tuple(np.asarray(column)[: len(wanted)] for column in records)
 
         return carry, recorded, n if bool(sound) else int(done) - 1
+
+    def _draw(self, k: int) -> Any:
+        """The noise of the window from the k-th iteration on."""
+        return self.code.draw(self.key, np.int32(k), window=self.window, recording=self.recording)
 
     def careful(self, carry: Any) -> WhileLoop:
         spec = self.code.spec

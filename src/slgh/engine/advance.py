@@ -160,8 +160,8 @@ def _evaluations(run: Run, loop: Loop, start: int, stop: int) -> NDArray[np.int6
 def _record(run: Run, k: int, used: NDArray[np.int64], records: Records) -> None:
     """Put the rows of a block that began with iteration k into the history."""
     history = run.history
-    wanted = [i for i in range(run.k - k) if history.wants(k + i)]
-    if not wanted:
+    wanted = list(range(-k % history.stride, run.k - k, history.stride))
+    if not wanted or not history.limit:
         return
     everyone = np.arange(run.status.size)
     for i, fun, t, best, *x in zip(wanted, *records(wanted), strict=True):
