@@ -29,7 +29,7 @@ GOOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "step": 0.1, "max_iter"
         ([1.0, float("inf")], {}, "`x0` must be finite, got inf"),
         ([1.0 + 2j], {}, "`x0` must be real, of dtype float32 or float64; got dtype complex128"),
         (np.ones(2, np.float16), {}, "float32 or float64; got dtype float16"),
-        (["a", "b"], {}, "`x0` must be one array of numbers"),
+        (["a", "b"], {}, "`x0` must be real"),
         ([[1.0], [2.0, 3.0]], {}, "`x0` must be an array of numbers"),
         (None, {}, "`x0` must be one array of numbers"),
     ],
