@@ -136,6 +136,7 @@ def minimize(
     Notes
     -----
     Ctrl-C ends the run and returns what there is, with Status.INTERRUPTED: a loop over runs has to look at the status.
+    (While a loop is being compiled there is nothing yet to return, and KeyboardInterrupt is raised.)
     An exception in fun reaches you with its own traceback, after the last complete iteration was saved.
 
     Examples

@@ -16,6 +16,7 @@ from slgh import checks
 from slgh.backends.backend import Keys
 from slgh.backends.jax_loop import WhileLoop
 from slgh.backends.jax_noise import HostNoise, problem_keys
+from slgh.backends.mapping import Mapped
 from slgh.backends.numpy import NOTHING, NumpyBackend, real_array
 from slgh.parts import Array
 
@@ -49,27 +50,6 @@ def _number(value: Any) -> Array:
         what = f"shape {array.shape}" if isinstance(value, jax.Array) else checks.show(value)
         raise ValueError(f"`fun` must return one number a point, got {what}.")
     return jnp.asarray(array).reshape(())
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """A function of one point as one of points (B, n, d); its data (B, 1, ...) belong to a problem, xi to a point."""
-
-    fun: Callable[..., Any]
-    data: int
-    xi: int
-    vector: bool
-
-    def __call__(self, points: Array, *extra: Any) -> Array:
-        data, xi = extra[: self.data], extra[self.data : self.data + self.xi]
-        args = extra[self.data + self.xi :]
-
-        def one(x: Array, xi: tuple[Any, ...], data: tuple[Any, ...]) -> Array:
-            value = self.fun(x, *data, *xi, *args)
-            return jnp.asarray(value) if self.vector else _number(value)
-
-        of_problem = jax.vmap(one, in_axes=(0, 0, None))
-        return jax.vmap(of_problem)(points, xi, tuple(a[:, 0] for a in data))
 
 
 class Tracing:
@@ -130,7 +110,7 @@ class JaxBackend(NumpyBackend):
         return Autograd(fun, vectorized)
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
-        return Mapped(fun, data, int(xi), vector)
+        return Mapped(fun, data, int(xi), jax.vmap, jnp.asarray if vector else _number)
 
     def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> WhileLoop | str:
         try:

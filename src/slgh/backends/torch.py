@@ -16,9 +16,10 @@ from slgh import checks
 from slgh.backends.backend import COMPILED_CHUNK, Keys, Source
 from slgh.backends.choices import Host
 from slgh.backends.keyed import words
+from slgh.backends.mapping import Mapped
 from slgh.backends.numpy import real_array
 from slgh.backends.torch_arrays import TorchContext, xp
-from slgh.backends.torch_functions import Autograd, Mapped, NoGrad, modules
+from slgh.backends.torch_functions import Autograd, NoGrad, modules
 from slgh.backends.torch_graph import CudaGraph, Uncapturable
 from slgh.backends.torch_noise import DeviceNoise, HostNoise
 from slgh.parts import Context
@@ -128,7 +129,7 @@ class TorchBackend:
         return Autograd(fun)
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
-        return Mapped(fun, data, int(xi), vector)
+        return Mapped(fun, data, int(xi), torch.func.vmap, torch.Tensor.detach if vector else _scalar)
 
     def refuse(self, functions: tuple[Any, ...]) -> None:
         for module in modules(functions):
@@ -145,6 +146,11 @@ class TorchBackend:
             return CudaGraph(program, inputs, carry, noise)
         except Uncapturable as error:
             return str(error)
+
+
+def _scalar(value: Tensor) -> Tensor:
+    """What fun returned for one point."""
+    return value.reshape(())
 
 
 @contextmanager

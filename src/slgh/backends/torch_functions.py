@@ -48,28 +48,6 @@ class NoGrad:
         return value.detach() if isinstance(value, Tensor) else value
 
 
-@dataclass(frozen=True)
-class Mapped:
-    """A function of one point as one of points (B, n, d); its data (B, 1, ...) belong to a problem, xi to a point."""
-
-    fun: Callable[..., Any]
-    data: int
-    xi: int
-    vector: bool
-
-    def __call__(self, points: Tensor, *extra: Any) -> Tensor:
-        data, xi = extra[: self.data], extra[self.data : self.data + self.xi]
-        args = extra[self.data + self.xi :]
-
-        def one(x: Tensor, xi: tuple[Any, ...], data: tuple[Any, ...]) -> Tensor:
-            value: Tensor = self.fun(x, *data, *xi, *args)
-            return value if self.vector else value.reshape(())
-
-        of_problem = torch.func.vmap(one, in_dims=(0, 0, None))
-        found: Tensor = torch.func.vmap(of_problem)(points, xi, tuple(a[:, 0] for a in data))
-        return found
-
-
 def modules(things: Iterable[Any], depth: int = 3) -> Iterator[torch.nn.Module]:
     """The modules that functions are, hold as attributes or arguments, close over, or name as globals."""
     for thing in things:

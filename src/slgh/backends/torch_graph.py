@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slgh.backends.backend import Records, record_rows
-from slgh.backends.torch_functions import Mapped
+from slgh.backends.mapping import Mapped
 from slgh.backends.torch_noise import DeviceNoise
 
 

@@ -105,10 +105,12 @@ class Vectorized:
 
 
 class Pointwise:
-    """The user's functions of one point, called in a loop or by workers."""
+    """The user's functions of one point, called in a loop or by workers; `derived`: grad is fun's by the backend."""
 
-    def __init__(self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...]) -> None:
-        self.backend, self.fun, self.grad, self.args = backend, fun, grad, args
+    def __init__(
+        self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...], *, derived: bool
+    ) -> None:
+        self.backend, self.fun, self.grad, self.args, self.derived = backend, fun, grad, args, derived
         self.calls: list[Call] = [PointCall(backend.alone(fun), args)]
         if grad is not None:
             self.calls.append(PointCall(grad, args))
@@ -135,13 +137,10 @@ class Pointwise:
         """The same functions of many points, by the backend's own mapping."""
         fun = self.backend.mapped(self.fun, data=data, xi=xi, vector=False)
         grad = self.grad
-        if grad is not None:
-            derived = isinstance(grad, type(self.backend.gradient(fun, vectorized=True)))
-            grad = (
-                self.backend.gradient(fun, vectorized=True)
-                if derived
-                else self.backend.mapped(grad, data=data, xi=xi, vector=True)
-            )
+        if self.derived:
+            grad = self.backend.gradient(fun, vectorized=True)
+        elif grad is not None:
+            grad = self.backend.mapped(grad, data=data, xi=xi, vector=True)
         return Vectorized(backend=self.backend, fun=fun, grad=grad, args=self.args, batched=True)
 
     def _vector(self, value: Any, d: int) -> Array:
@@ -221,11 +220,12 @@ def read_functions(
 ) -> Vectorized | Pointwise:
     """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
     closed = is_closed_form(fun)
-    if differentiate and not closed and not callable(grad):
+    derived = differentiate and not closed and not callable(grad)
+    if derived:
         grad = backend.gradient(fun, vectorized=vectorized)
     if vectorized or closed:
         return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed)
-    return Pointwise(backend, fun, grad if differentiate else None, args)
+    return Pointwise(backend, fun, grad if differentiate else None, args, derived=derived)
 
 
 def refuse_workers(workers: Any, functions: Vectorized | Pointwise) -> None:
