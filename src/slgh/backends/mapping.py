@@ -13,8 +13,8 @@ from slgh.parts import Array
 class Mapped:
     """A function of one point as one of points (B, n, d).
 
-    Data (B, 1, ...) belong to a problem, xi (B, n, ...) to a point. `vmap` is the library's, and `finish` makes what fun
-    returns for a point an array of the right shape.
+    Data (B, 1, ...) belong to a problem, xi (B, n, ...) to a point. `vmap` is the library's, and `finish` makes what
+    fun returns for a point an array of the right shape.
     """
 
     fun: Callable[..., Any]
