@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import jax
@@ -298,6 +299,22 @@ class TestJax:
         assert "In a Python loop: it cannot be traced" in result.message
         assert result.success
 
+    def test_functions_that_call_back_into_python_are_told_apart(self) -> None:
+        def bowl(centre: float) -> Any:
+            shape = jax.ShapeDtypeStruct((), jnp.float64)
+            there = lambda x: np.sum((x - centre) ** 2)  # noqa: E731
+            return lambda x: jax.pure_callback(there, shape, x, vmap_method="sequential")
+
+        for centre in (1.0, -1.0):
+            result = slgh.minimize(bowl(centre), jnp.zeros(2), max_evals=1000, seed=0)
+            assert result.engine == "jax while_loop"
+            np.testing.assert_allclose(result.x, [centre, centre], atol=1e-2)
+
+    @pytest.mark.parametrize("vectorized", [True, False])
+    def test_a_gradient_that_the_method_does_not_need_is_left_alone(self, vectorized: bool) -> None:
+        for given in (True, None):
+            assert CASES["zoslgh_d"].run(jnp.zeros(4), grad=given, vectorized=vectorized).njev == 0
+
     def test_an_error_in_fun_is_the_users_own(self) -> None:
         def broken(x: Any) -> Any:
             raise ZeroDivisionError("mine")
@@ -587,6 +604,14 @@ class TestTorchModules:
         net = torch.nn.Linear(4, 1).eval()
         with pytest.raises(TypeError, match="functional_call"):
             CASES["slgh_d"].run(torch.zeros(4), lambda x: net(torch.ones(4)), vectorized=False)
+
+    def test_workers_call_without_gradients_too(self) -> None:
+        modes = []
+        user = lambda x: modes.append(torch.is_grad_enabled()) or fun(x)  # noqa: E731
+        with ThreadPoolExecutor(2) as pool:
+            CASES["zoslgh_d"].run(torch.ones(4), user, vectorized=False, workers=pool, max_iter=3)
+        assert modes
+        assert not any(modes)
 
     def test_inference_mode_is_no_hindrance(self) -> None:
         with torch.inference_mode():

@@ -13,17 +13,14 @@ import numpy as np
 class Fingerprint:
     """Of functions, by what they do when they are traced: their operations, and the arrays that they close over.
 
-    The arrays of JAX, which cannot change, are told apart by identity, others by their contents. `functions` is what to
-    go by where the operations call back into Python.
+    The arrays of JAX, which cannot change, and Python functions that are called back are told apart by identity, other
+    arrays by their contents. What was traced is kept, so that no other object can take its place.
     """
 
-    def __init__(self, traced: list[Any], functions: tuple[Hashable, ...]) -> None:
-        consts = [const for closed in traced for const in _consts(closed)]
-        text = "\n".join(str(closed.jaxpr) for closed in traced)
-        self._kept = consts
-        self.key: tuple[Hashable, ...] = (text, *(_name(const) for const in consts))
-        if " at 0x" in text:
-            self.key = (*self.key, *functions)
+    def __init__(self, traced: list[Any]) -> None:
+        self._kept = traced
+        held = (_name(thing) for closed in traced for thing in _held(closed))
+        self.key: tuple[Hashable, ...] = (*(str(closed.jaxpr) for closed in traced), *held)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fingerprint) and self.key == other.key
@@ -37,18 +34,20 @@ def trace(fun: Callable[..., Any], *arguments: Any) -> Any:
     return jax.make_jaxpr(fun)(*arguments)
 
 
-def _consts(closed: Any) -> Iterator[Any]:
-    """The arrays that traced code closes over, those of the functions it calls included."""
+def _held(closed: Any) -> Iterator[Any]:
+    """The arrays that traced code closes over and the functions it calls back, those of inner code included."""
     yield from closed.consts
     for equation in closed.jaxpr.eqns:
-        for value in equation.params.values():
+        for name, value in equation.params.items():
+            if name == "callback":
+                yield getattr(value, "callback_func", value)
             for inner in value if isinstance(value, tuple | list) else (value,):
                 if hasattr(inner, "jaxpr") and hasattr(inner, "consts"):
-                    yield from _consts(inner)
+                    yield from _held(inner)
 
 
-def _name(const: Any) -> Hashable:
-    if isinstance(const, jax.Array):
-        return id(const)
-    array = np.asarray(const)
+def _name(thing: Any) -> Hashable:
+    if isinstance(thing, jax.Array) or callable(thing):
+        return id(thing)
+    array = np.asarray(thing)
     return array.shape, str(array.dtype), hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()

@@ -45,7 +45,7 @@ def _fingerprint(program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> Fing
         traced += [trace(partial(answer, what=what), points, carry.state.t, xi, inputs) for what in kinds]
     if stochastic:
         traced.append(trace(lambda key: noise.draw_xi(key, 0, 2), noise.everyone))
-    return Fingerprint(traced, (functions.fun, functions.grad, noise.sample_xi))
+    return Fingerprint(traced)
 
 
 @dataclass(frozen=True, kw_only=True)

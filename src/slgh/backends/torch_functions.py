@@ -1,4 +1,4 @@
-"""The user's functions on PyTorch: differentiated, mapped, and looked at for modules."""
+"""The user's functions on PyTorch: differentiated, kept from gradients, and looked at for modules."""
 
 from __future__ import annotations
 

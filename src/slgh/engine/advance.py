@@ -51,24 +51,20 @@ def compile_loop(
         raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
     if compiled is False or (compiled is None and not run.backend.compiles):
         return functions
-    mapped, loop = functions, python or f"{run.backend.name} arrays have no compiled loop"
+    found: Loop | str = python or f"{run.backend.name} arrays have no compiled loop"
     if run.backend.compiles and not python:
-        carry = first_carry(run)
-        mapped = (
-            functions
-            if isinstance(functions, Vectorized)
-            else functions.mapped(data=len(data), xi=run.plan.ctx.stochastic)
-        )
+        carry, mapped = first_carry(run), functions
+        if isinstance(mapped, Pointwise):
+            mapped = mapped.mapped(data=len(data), xi=run.plan.ctx.stochastic)
         found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
             run.members = np.arange(run.status.size)
             run.engine = found.engine
             return mapped
-        loop = found
     if compiled:
-        raise ValueError(f"`compiled=True` is not possible here: {loop}.")
-    run.why = f"In a Python loop: {loop}."
+        raise ValueError(f"`compiled=True` is not possible here: {found}.")
+    run.why = f"In a Python loop: {found}."
     return functions
 
 

@@ -221,11 +221,10 @@ def read_functions(
     """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
     closed = is_closed_form(fun)
     derived = differentiate and not closed and not callable(grad)
-    if derived:
-        grad = backend.gradient(fun, vectorized=vectorized)
+    grad = backend.gradient(fun, vectorized=vectorized) if derived else grad if differentiate else None
     if vectorized or closed:
         return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed)
-    return Pointwise(backend, fun, grad if differentiate else None, args, derived=derived)
+    return Pointwise(backend, fun, grad, args, derived=derived)
 
 
 def refuse_workers(workers: Any, functions: Vectorized | Pointwise) -> None:
