@@ -13,7 +13,7 @@ from slgh.backends.choices import Host
 from slgh.backends.streams import NumpyNoise, entropies
 from slgh.compose import Facts, compose
 from slgh.engine.box import Box
-from slgh.engine.door import first_state
+from slgh.engine.start import first_state
 from slgh.engine.state import State, map_leaves
 from slgh.engine.step import Plan, step
 from slgh.parts import Context

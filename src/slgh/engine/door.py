@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
 import os
 import secrets
@@ -11,22 +10,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends import Backend, backend_of
-from slgh.backends.backend import Keys
-from slgh.backends.streams import entropies, pick_index
+from slgh.backends import Backend
+from slgh.backends.streams import entropies
 from slgh.compose import Facts, compose
-from slgh.engine.auto import choose_samples, first_radius
+from slgh.engine.auto import choose_samples
 from slgh.engine.box import Box, read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
+from slgh.engine.identity import describe, digest
 from slgh.engine.limits import read_limits
 from slgh.engine.loop import Run
 from slgh.engine.progress import Progress
-from slgh.engine.state import State
+from slgh.engine.start import first_state
 from slgh.engine.step import Plan
 from slgh.method import Method
 from slgh.parts import Array
@@ -197,13 +195,13 @@ def make_run(
     used = read_seed(seed, B)
     identity: dict[str, Any] = {
         "arrays": f"{backend.name} {x.dtype}",
-        "x0": _digest(x),
-        "data": [_digest(backend.host(a)) for a in data],
+        "x0": digest(x),
+        "data": [digest(backend.host(a)) for a in data],
         "method": describe(composed),
         "number of iterations, which the method plans by": T if planned or averaged else None,
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
         "history": history == "x",
-        "bounds": None if box is None else _digest(box.low, box.high),
+        "bounds": None if box is None else digest(box.low, box.high),
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
     }
@@ -232,47 +230,6 @@ def make_run(
     return run
 
 
-def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys) -> State:
-    """The state before the first iteration, in NumPy arrays."""
-    method, B = plan.method, x.shape[0]
-    ctx = dataclasses.replace(plan.ctx, xp=np)
-    t1 = method.schedule.t1
-    t = first_radius(x, box) if t1 is None else np.full(B, t1, x.dtype)
-    floor = first_floor(x, t, method)
-    inf = np.full(B, np.inf, x.dtype)
-    zero = np.zeros(B, x.dtype)
-    picks = [-1 if plan.exact or not T else pick_index(key, T) for key in keys]
-    return State(
-        x=x,
-        t=t,
-        oracle=method.oracle.init(x, ctx),
-        schedule=method.schedule.init(t, floor, np),
-        update=method.update.init(x, np),
-        floor=floor,
-        x_best=x,
-        f_best=inf,
-        xhat=x,
-        xhat_norm=inf,
-        xhat_at=np.array(picks, np.int64),
-        tail=() if plan.tail_from is None else (np.zeros_like(x),),
-        bad=zero,
-        rejected=zero,
-        worst=-inf,
-    )
-
-
-def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:
-    """The least t of each problem: as asked for, or where a difference of f would be rounding."""
-    if method.floor is not None:
-        floor = np.full_like(t, method.floor)
-    elif method.oracle.rounding is None:
-        floor = np.zeros_like(t)
-    else:
-        eps = np.finfo(x.dtype).eps
-        floor = np.maximum(t * eps**method.oracle.rounding, eps * np.max(np.abs(x), axis=1)).astype(x.dtype)
-    return np.asarray(np.minimum(floor, t))
-
-
 def read_checkpoint(checkpoint: Any) -> Saver | None:
     """A Saver for a path or a Checkpoint."""
     if checkpoint is None:
@@ -282,25 +239,3 @@ def read_checkpoint(checkpoint: Any) -> Saver | None:
             raise TypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
         checkpoint = Checkpoint(path=checkpoint)
     return Saver(checkpoint)
-
-
-def describe(thing: Any) -> str:
-    """A method or part by its class and fields, the same in every process."""
-    if thing is None or isinstance(thing, bool | int | float | str):
-        return repr(thing)
-    if is_array_api_obj(thing):
-        return f"array {_digest(backend_of(thing).host(thing))}"
-    if dataclasses.is_dataclass(thing):
-        names = [f.name for f in dataclasses.fields(thing)]
-    else:
-        names = sorted(getattr(thing, "__dict__", ()))
-    return f"{type(thing).__name__}({', '.join(f'{n}={describe(getattr(thing, n))}' for n in names)})"
-
-
-def _digest(*arrays: NDArray[Any]) -> str:
-    """A short fingerprint of arrays: values, shape and dtype."""
-    h = hashlib.sha256()
-    for a in arrays:
-        h.update(f"{a.dtype} {a.shape}".encode())
-        h.update(np.ascontiguousarray(a).tobytes())
-    return h.hexdigest()[:16]

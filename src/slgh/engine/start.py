@@ -1,0 +1,58 @@
+"""Where a run starts: the state before the first iteration, and the least t."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends.backend import Keys
+from slgh.backends.streams import pick_index
+from slgh.engine.auto import first_radius
+from slgh.engine.box import Box
+from slgh.engine.state import State
+from slgh.engine.step import Plan
+from slgh.method import Method
+
+
+def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys) -> State:
+    """The state before the first iteration, in NumPy arrays."""
+    method, B = plan.method, x.shape[0]
+    ctx = dataclasses.replace(plan.ctx, xp=np)
+    t1 = method.schedule.t1
+    t = first_radius(x, box) if t1 is None else np.full(B, t1, x.dtype)
+    floor = first_floor(x, t, method)
+    inf = np.full(B, np.inf, x.dtype)
+    zero = np.zeros(B, x.dtype)
+    picks = [-1 if plan.exact or not T else pick_index(key, T) for key in keys]
+    return State(
+        x=x,
+        t=t,
+        oracle=method.oracle.init(x, ctx),
+        schedule=method.schedule.init(t, floor, np),
+        update=method.update.init(x, np),
+        floor=floor,
+        x_best=x,
+        f_best=inf,
+        xhat=x,
+        xhat_norm=inf,
+        xhat_at=np.array(picks, np.int64),
+        tail=() if plan.tail_from is None else (np.zeros_like(x),),
+        bad=zero,
+        rejected=zero,
+        worst=-inf,
+    )
+
+
+def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:
+    """The least t of each problem: as asked for, or where a difference of f would be rounding."""
+    if method.floor is not None:
+        floor = np.full_like(t, method.floor)
+    elif method.oracle.rounding is None:
+        floor = np.zeros_like(t)
+    else:
+        eps = np.finfo(x.dtype).eps
+        floor = np.maximum(t * eps**method.oracle.rounding, eps * np.max(np.abs(x), axis=1)).astype(x.dtype)
+    return np.asarray(np.minimum(floor, t))
