@@ -17,7 +17,7 @@ LAYERS = [
     {"reproduce"},
     {"minimize", "optimizer"},
     {"engine"},
-    {"compose", "backends"},
+    {"compose", "backends", "smoothing"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
     {"parts", "checks", "result"},

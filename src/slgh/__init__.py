@@ -1,11 +1,12 @@
 """Non-convex optimisation by single loop Gaussian homotopy."""
 
-from slgh import oracles, problems, schedules, updates
+from slgh import oracles, problems, schedules, smoothing, updates
 from slgh.engine.checkpoint import Checkpoint
 from slgh.method import METHODS, Method
 from slgh.minimize import minimize
 from slgh.optimizer import Optimizer
 from slgh.result import Result, Status
+from slgh.smoothing import smooth
 
 __version__ = "0.1.0"
 
@@ -20,5 +21,7 @@ __all__ = [
     "oracles",
     "problems",
     "schedules",
+    "smooth",
+    "smoothing",
     "updates",
 ]

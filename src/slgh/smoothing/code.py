@@ -1,0 +1,134 @@
+"""Turning SymPy expressions into functions of arrays, for any array namespace.
+
+Common subexpressions are computed once, numbers beforehand, and whole powers by multiplication.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+from sympy.printing.lambdarepr import LambdaPrinter
+
+from slgh.backends import special
+
+
+class Printer(LambdaPrinter):  # type: ignore[misc]
+    """Prints calls of what `runtime` offers."""
+
+    def _print_Pow(self, node: Any, **kwargs: Any) -> str:
+        base = self._print(node.base)
+        if node.exp.is_Integer:
+            return f"power({base}, {node.exp})"
+        if abs(node.exp) == sp.S.Half:
+            return f"sqrt({base})" if node.exp > 0 else f"(1/sqrt({base}))"
+        return f"({base})**({self._print(node.exp)})"
+
+    def _print_Piecewise(self, node: Any) -> str:
+        (value, condition), *rest = node.args
+        if condition == sp.true or not rest:
+            return str(self._print(value))
+        return f"where({self._print(condition)}, {self._print(value)}, {self._print_Piecewise(sp.Piecewise(*rest))})"
+
+    def _print_And(self, node: Any) -> str:
+        return "(" + " & ".join(f"({self._print(a)})" for a in node.args) + ")"
+
+    def _print_Or(self, node: Any) -> str:
+        return "(" + " | ".join(f"({self._print(a)})" for a in node.args) + ")"
+
+    def _print_Not(self, node: Any) -> str:
+        return f"(~({self._print(node.args[0])}))"
+
+
+def power(base: Any, exponent: int) -> Any:
+    """A whole power by repeated squaring: far cheaper than the library's general power."""
+    if exponent < 0:
+        return 1 / power(base, -exponent)
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else result * base
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+def normal_cdf(mu: Any, v: Any) -> Any:
+    """The probability that a normal variable of mean mu and variance v is positive."""
+    return special.ndtr(mu / v**0.5)
+
+
+def runtime(xp: Any) -> dict[str, Any]:
+    """What printed code may call."""
+
+    def normal_pdf(mu: Any, v: Any) -> Any:
+        return xp.exp(-mu * mu / (2 * v)) / (2 * math.pi * v) ** 0.5
+
+    def fold(choose: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+        def folded(first: Any, *others: Any) -> Any:
+            for other in others:
+                first = xp.where(choose(first, other), first, other)
+            return first
+
+        return folded
+
+    names = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "abs", "sign", "where")
+    return {
+        **{name: getattr(xp, name) for name in names},
+        "Abs": xp.abs,
+        "Heaviside": lambda x, half=0.5: (1 + xp.sign(x)) / 2,
+        "Max": fold(lambda a, b: a > b),
+        "Min": fold(lambda a, b: a < b),
+        "DiracDelta": xp.zeros_like,
+        "erf": special.erf,
+        "power": power,
+        "normal_cdf": normal_cdf,
+        "normal_pdf": normal_pdf,
+    }
+
+
+def fold_numbers(node: Any) -> Any:
+    """Numbers such as 2*pi**2 computed beforehand; whole numbers stay."""
+    if node.is_Integer or not node.args or isinstance(node, sp.logic.boolalg.Boolean):
+        return sp.Float(node, 17) if node.is_number and not node.is_Integer else node
+    if node.is_number:
+        return sp.Float(node.evalf(20), 17)
+    if node.is_Pow and node.exp.is_Rational:
+        return fold_numbers(node.base) ** node.exp
+    return node.func(*(fold_numbers(a) for a in node.args))
+
+
+class Code:
+    """A list of expressions as a function, compiled for each namespace when it is first asked for.
+
+    `meaning` says what names in them stand for, in terms of the arguments.
+    """
+
+    def __init__(
+        self, arguments: Sequence[sp.Symbol], expressions: Sequence[Any], meaning: Mapping[Any, Any] | None = None
+    ) -> None:
+        self.arguments, self.expressions = list(arguments), list(expressions)
+        used = set().union(*(e.free_symbols for e in self.expressions))
+        self.names = {name: what for name, what in (meaning or {}).items() if name in used}
+        self._compiled: dict[Any, Callable[..., list[Any]]] = {}
+
+    def __call__(self, xp: Any, *values: Any) -> list[Any]:
+        """The expressions at these arrays of the namespace xp."""
+        if xp not in self._compiled:
+            self._compiled[xp] = self._compile(xp)
+        return self._compiled[xp](*values)
+
+    def _compile(self, xp: Any) -> Callable[..., list[Any]]:
+        def compiled(arguments: list[Any], expressions: Iterable[Any]) -> Any:
+            folded = [fold_numbers(e) for e in expressions]
+            printer = Printer({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
+            return sp.lambdify(arguments, folded, modules=[runtime(xp)], printer=printer, cse=True)
+
+        if not self.names:
+            return compiled(self.arguments, self.expressions)  # type: ignore[no-any-return]
+        first = compiled(self.arguments, self.names.values())
+        then = compiled([*self.arguments, *self.names], self.expressions)
+        return lambda *values: then(*values, *first(*values))

@@ -1,0 +1,257 @@
+"""Reading what a user calls a formula (text, a SymPy expression, a function of symbols) and cutting it into pieces."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from slgh import checks
+from slgh.smoothing.parse import DIMENSION, parse
+from slgh.smoothing.pieces import INDEX, Runs
+
+UNROLLED = 20_000
+"""The most terms that a sum may be written out into."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """An expression in placeholders z (and the index and d), over runs of variables.
+
+    They are summed over the index, or with `product` multiplied, and the product times `factor`.
+    """
+
+    expression: Any
+    z: tuple[sp.Symbol, ...]
+    runs: Runs
+    product: bool = False
+    factor: Any = sp.S.One
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Formula:
+    """A formula with its variables in order: names, or the components of one vector."""
+
+    expression: Any
+    names: tuple[str, ...]
+    """The plain variables; empty for a vector."""
+    vector: str | None
+    d: int | None
+    """The number of variables, where it is known."""
+    least: int
+    """The least number of variables."""
+
+
+def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -> Formula:
+    """A formula from text, a SymPy expression, or a function of symbols."""
+    if d is not None:
+        checks.count("d", d)
+    if isinstance(formula, str):
+        expression = parse(formula)
+    elif isinstance(formula, sp.Basic):
+        expression = formula
+    elif callable(formula):
+        expression, variables = call_with_symbols(formula, d, variables)
+    else:
+        raise TypeError(f"`formula` must be text, a SymPy expression or a function, got {type(formula).__name__}.")
+    bases = sorted({a.base.label.name for a in expression.atoms(sp.Indexed)})
+    bound = {limit[0] for s in expression.atoms(sp.Sum, sp.Product) for limit in s.limits}
+    labels = {sp.Symbol(name) for name in bases} | {a.base.label for a in expression.atoms(sp.Indexed)}
+    plain = expression.free_symbols - bound - labels - expression.atoms(sp.Indexed) - {DIMENSION}
+    if len(bases) > 1 or (bases and plain):
+        raise ValueError(
+            f"`formula` must have plain variables or one vector, got {', '.join([*bases, *map(str, plain)])}."
+        )
+    if bases:
+        if variables is not None:
+            raise ValueError("`variables` orders plain variables; a vector's are in order.")
+        return read_vector(expression, bases[0], d)
+    names = sorted((s.name for s in plain), key=natural) if variables is None else list(variables)
+    missing = [s.name for s in plain if s.name not in names]
+    if missing or len(set(names)) < len(names):
+        raise ValueError(f"`variables` must name each variable once, {missing or names} included; got {names}.")
+    if not names:
+        raise ValueError(f"`formula` must have a variable, got {expression}.")
+    if d is not None and d != len(names):
+        raise ValueError(f"`d` must be the number of variables, {len(names)} ({', '.join(names)}); got d={d}.")
+    real = {s: sp.Symbol(s.name, real=True) for s in plain}
+    expression = expression.xreplace(real).subs(DIMENSION, len(names))
+    return Formula(expression=expression, names=tuple(names), vector=None, d=len(names), least=len(names))
+
+
+def read_vector(expression: Any, name: str, d: int | None) -> Formula:
+    """A formula in x[0], x[1], ... or x[i]."""
+    base = sp.IndexedBase(name, real=True)
+    expression = expression.replace(lambda e: isinstance(e, sp.Indexed), lambda e: base[e.indices])
+    fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
+    least = max(fixed, default=0) + 1
+    sums = expression.has(sp.Sum, sp.Product)
+    if d is None and not sums and not expression.has(DIMENSION):
+        d = least
+    if d is not None and d < least:
+        raise ValueError(f"`d` must be at least {least}, the formula has {name}[{least - 1}]; got d={d}.")
+    return Formula(expression=expression, names=(), vector=name, d=d, least=least)
+
+
+def natural(name: str) -> list[Any]:
+    """So that x2 comes before x10.
+
+    >>> sorted(["x10", "y", "x2"], key=natural)
+    ['x2', 'x10', 'y']
+    """
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+def call_with_symbols(
+    function: Callable[..., Any], d: int | None, variables: Sequence[str] | None
+) -> tuple[Any, Sequence[str] | None]:
+    """Call a function with symbols instead of numbers: one an argument, or with `d` one vector of them."""
+    parameters = list(inspect.signature(function).parameters)
+    if len(parameters) == 1 and d is not None:
+        x = sp.IndexedBase(parameters[0], real=True)
+        given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object),)
+    else:
+        variables = parameters if variables is None else variables
+        given = tuple(sp.Symbol(name, real=True) for name in variables)
+    try:
+        found = sp.sympify(function(*given), strict=True)
+    except (TypeError, AttributeError, sp.SympifyError) as error:
+        hint = "" if d is not None else ", and `d=` for a function of one vector"
+        raise TypeError(
+            f"`formula` must be written with operations of SymPy (sympy.cos, not numpy.cos{hint}): {error}"
+        ) from error
+    return found, variables
+
+
+def cut(formula: Formula) -> list[Body]:
+    """The formula as bodies over runs: its sums over an index as they are, the rest written out."""
+    if formula.vector is None:
+        return [explicit(unroll(formula.expression, formula), formula)]
+    bodies, rest = [], []
+    for term in distributed(formula.expression):
+        body = rolled(term)
+        if body is None:
+            rest += sp.Add.make_args(unroll(term, formula))
+        else:
+            bodies.append(body)
+    return bodies + roll_up([explicit(term, formula) for term in rest])
+
+
+def roll_up(bodies: list[Body]) -> list[Body]:
+    """Bodies that differ in nothing but where they are, joined into runs where they follow each other."""
+    alike: dict[Any, list[Body]] = {}
+    for body in bodies:
+        first, *others = body.runs.offsets
+        alike.setdefault((body.expression, *(o - first for o in others)), []).append(body)
+    found = []
+    for group in alike.values():
+        group.sort(key=lambda body: body.runs.offsets[0])
+        runs: list[list[Body]] = []
+        for body in group:
+            if runs and body.runs.offsets[0] == runs[-1][-1].runs.offsets[0] + 1:
+                runs[-1].append(body)
+            else:
+                runs.append([body])
+        found += [replace(run[0], runs=replace(run[0].runs, stop=len(run))) for run in runs]
+    return found
+
+
+def distributed(expression: Any) -> list[Any]:
+    """The terms of a sum, products with a sum over an index multiplied out."""
+    found = []
+    for term in sp.Add.make_args(expression):
+        factors = sp.Mul.make_args(term)
+        sums = [f for f in factors if f.is_Add and f.has(sp.Sum, sp.Product)]
+        if len(sums) == 1:
+            others = sp.Mul(*(f for f in factors if f is not sums[0]))
+            found += [one for a in sums[0].args for one in distributed(others * a)]
+        else:
+            found.append(term)
+    return found
+
+
+def rolled(term: Any) -> Body | None:
+    """A sum or product over an index as a Body, where all subscripts are the same multiple of the index apart."""
+    factors = sp.Mul.make_args(term)
+    sums = [f for f in factors if isinstance(f, sp.Sum | sp.Product)]
+    outside = sp.Mul(*(f for f in factors if not isinstance(f, sp.Sum | sp.Product)))
+    if len(sums) != 1 or outside.has(sp.Indexed, sp.Sum, sp.Product) or len(sums[0].limits) != 1:
+        return None
+    inside, (index, start, last) = sums[0].function, sums[0].limits[0]
+    subscripts = sorted({a.indices[0] for a in inside.atoms(sp.Indexed)}, key=sp.default_sort_key)
+    slopes = {sp.diff(s, index) for s in subscripts}
+    offsets = [sp.expand(s - sp.diff(s, index) * index) for s in subscripts]
+    product = isinstance(sums[0], sp.Product)
+    if (
+        inside.has(sp.Sum, sp.Product)
+        or len(slopes) != 1
+        or not (slope := slopes.pop()).is_Integer
+        or slope == 0
+        or not all(o.is_Integer for o in offsets)
+        or (product and len(subscripts) > 1)
+    ):
+        return None
+    z = placeholders(len(subscripts))
+    to_z = {a: z[subscripts.index(a.indices[0])] for a in inside.atoms(sp.Indexed)}
+    body = (inside if product else outside * inside).xreplace(to_z | {index: INDEX})
+    runs = Runs(offsets=tuple(map(int, offsets)), slope=int(slope), start=start, stop=last + 1)
+    return Body(expression=body, z=z, runs=runs, product=product, factor=outside if product else sp.Integer(1))
+
+
+def unroll(term: Any, formula: Formula) -> Any:
+    """Write sums and products over indices out, for which d must be known."""
+    if not term.has(sp.Sum, sp.Product, DIMENSION):
+        return term
+    if formula.d is None:
+        raise ValueError(f"`formula`: the number of variables must be known for this term, pass d=...: {term}.")
+    term = term.subs(DIMENSION, formula.d)
+
+    def visit(node: Any) -> Any:
+        if not node.has(sp.Sum, sp.Product):
+            return node
+        if isinstance(node, sp.Sum | sp.Product):
+            kind = sp.Add if isinstance(node, sp.Sum) else sp.Mul
+            return kind(*(visit(node.function.subs(values)) for values in every_index(node)))
+        return node.func(*map(visit, node.args))
+
+    return visit(term)
+
+
+def every_index(node: Any) -> list[dict[Any, int]]:
+    """The values of the indices of a sum, outer ones first, which bounds of the inner ones may depend on."""
+    found: list[dict[Any, int]] = [{}]
+    for index, start, last in reversed(node.limits):
+        found = [
+            {**outer, index: i} for outer in found for i in range(int(start.subs(outer)), int(last.subs(outer)) + 1)
+        ]
+        if len(found) > UNROLLED:
+            raise ValueError(f"`formula`: a sum of more than {UNROLLED} terms cannot be written out: {node}.")
+    return found
+
+
+def explicit(expression: Any, formula: Formula) -> Body:
+    """An expression in plain variables, or in components of the vector, as a Body of one index."""
+    if formula.vector is None:
+        symbols: list[Any] = [sp.Symbol(name, real=True) for name in formula.names]
+        offsets = list(range(len(symbols)))
+    else:
+        symbols = sorted(expression.atoms(sp.Indexed), key=lambda a: int(a.indices[0]))
+        offsets = [int(a.indices[0]) for a in symbols]
+        if offsets and formula.d is not None and offsets[-1] >= formula.d:
+            raise ValueError(f"`formula` reaches variable {symbols[-1]}, of {formula.d} variables.")
+        if not symbols:
+            symbols, offsets = [sp.Dummy()], [0]
+    z = placeholders(len(symbols))
+    return Body(
+        expression=expression.xreplace(dict(zip(symbols, z, strict=True))), z=z, runs=Runs(offsets=tuple(offsets))
+    )
+
+
+def placeholders(n: int) -> tuple[sp.Symbol, ...]:
+    """z0, z1, ..."""
+    return tuple(sp.Symbol(f"z{k}", real=True) for k in range(n))

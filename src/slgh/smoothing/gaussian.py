@@ -1,0 +1,207 @@
+r"""The rule behind every closed form: a polynomial times an exponential, a wave or a half-line, under a Gaussian.
+
+Let Z = z + t u, u ~ N(0, I), and let
+
+.. math:: f(z) = p(z)\, \exp\left(-\tfrac12 (z - c)^\top A (z - c) + b^\top z\right) \times
+    \begin{cases} 1 \\ \cos(k^\top z + \theta) \\ H(a^\top z + h) \end{cases}, \qquad A b = 0,
+
+with p a polynomial and H a half-line's indicator (or, softened by a variance :math:`\tau^2`, the normal distribution
+function). Completing the square makes E f(Z) an expectation over another Gaussian, :math:`N(m, t^2 S)`:
+
+.. math::
+    S &= (I + t^2 A)^{-1}, \qquad m = c + S (z - c) + t^2 b \\
+    E f(Z) &= \sqrt{\det S}\, \exp\left(-\tfrac12 (z - c)^\top A S (z - c) + b^\top z + \tfrac12 t^2 |b|^2\right)
+    E_{W \sim N(m,\, t^2 S)}\left[p(W) \times \ldots\right].
+
+- Alone, :math:`E p(W) = P(m)` with P the heat flow :math:`\exp(\tfrac12 \sum_{ij} t^2 S_{ij} \partial_i \partial_j) p`.
+- A wave shifts the mean into the complex plane: :math:`E\, p(W) e^{i k^\top W} = e^{i k^\top m - t^2 k^\top S k / 2}
+  P(m + i t^2 S k)`.
+- A half-line is conditioned on :math:`l = a^\top W + h + \tau w \sim N(\mu, v)`; given l, W is Gaussian again, and what
+  is left are the moments of l on the half-line.
+
+The form with a centre c, not with expanded quadratics, is what keeps digits where c is large.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import mpmath
+import sympy as sp
+
+from slgh.smoothing.normal import normal_cdf, normal_pdf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HalfLine:
+    """The indicator of `form` >= 0, or with `softness` tau^2 > 0 the normal distribution function of form / tau."""
+
+    form: sp.Expr
+    softness: sp.Expr = sp.S.Zero
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One canonical term: polynomial * exp(exponent) * cos(phase) * half-line; the last two not both."""
+
+    polynomial: sp.Expr
+    exponent: sp.Expr = sp.S.Zero
+    """At most quadratic."""
+    phase: sp.Expr | None = None
+    """A linear form, or None."""
+    halfline: HalfLine | None = None
+    variables: tuple[sp.Symbol, ...] = field(default=())
+
+
+def heat(p: Any, z: tuple[sp.Symbol, ...], covariance: Any) -> Any:
+    r"""E p(z + w), w ~ N(0, C), for a polynomial p: :math:`\sum_k \frac{1}{k!} (\frac12 \sum C_{ij} ∂_i ∂_j)^k p`.
+
+    The first term is p as it was written, so that nothing is lost at covariance 0.
+    """
+    found, term, k = [p], p, 0
+    while True:
+        k += 1
+        derivative = [
+            covariance[i, j] * sp.diff(sp.diff(term, z[i]), z[j])
+            for i in range(len(z))
+            for j in range(len(z))
+            if covariance[i, j] != 0
+        ]
+        term = sp.expand(sp.Add(*derivative) / (2 * k))
+        if term == 0:
+            return sp.Add(*found)
+        found.append(term)
+
+
+class Names:
+    """Names for subexpressions of z and t, so that expanding and differentiating do not copy them over and over."""
+
+    def __init__(self) -> None:
+        self.meaning: dict[Any, Any] = {}
+        self._known: dict[Any, Any] = {}
+
+    def __call__(self, expression: Any) -> Any:
+        """A name for a sum; anything simpler stays as it is."""
+        if not expression.has(sp.Add):
+            return expression
+        if expression not in self._known:
+            symbol = self._known[expression] = sp.Dummy("n", real=True)
+            self.meaning[symbol] = expression
+        return self._known[expression]
+
+
+def smooth_term(term: Term, t: sp.Symbol, name: Names) -> Any:
+    """E of the term at z + t u."""
+    z = term.variables
+    quadratic = Quadratic.of(term.exponent, z)
+    S, AS, det = quadratic.shrinkage(t)
+    mean = quadratic.mean(S, t).applyfunc(name)
+    weight = quadratic.weight(AS, det, t)
+    if term.halfline is not None:
+        return weight * halfline(term.polynomial, term.halfline, z, mean, S, t, name)
+    P = heat(term.polynomial, z, (t**2 * S).applyfunc(name))
+    if term.phase is None:
+        return weight * moved(P, z, mean)
+    k = sp.Matrix([sp.diff(term.phase, s) for s in z])
+    damping = sp.exp(-(t**2) * (k.T * S * k)[0] / 2)
+    phase = moved(term.phase, z, mean)
+    real, imaginary = parts(P, z, (t**2 * S * k).applyfunc(name))
+    return weight * damping * (moved(real, z, mean) * sp.cos(phase) - moved(imaginary, z, mean) * sp.sin(phase))
+
+
+def moved(p: Any, z: tuple[sp.Symbol, ...], mean: Any) -> Any:
+    """p at the mean."""
+    return p.xreplace(dict(zip(z, mean, strict=True)))
+
+
+def parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, Any]:
+    """The real and imaginary part of a polynomial at z + i shift, by Taylor's series in the shift."""
+    totals, term, k = [p, sp.S.Zero], p, 0
+    while True:
+        k += 1
+        term = sp.expand(sp.Add(*(s * sp.diff(term, v) for v, s in zip(z, shift, strict=True) if s != 0)) / k)
+        if term == 0:
+            return totals[0], totals[1]
+        totals[k % 2] += term if k % 4 < 2 else -term
+
+
+def halfline(p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any, t: sp.Symbol, name: Names) -> Any:
+    r"""E p(W) H(l), W ~ N(mean, t^2 S), l = form(W) + tau w.
+
+    With :math:`\delta = l - \mu` and :math:`K = \operatorname{cov}(W, l) / v`, W given l has mean :math:`m + K \delta`
+    and covariance :math:`t^2 S - v K K^\top`. The moments on the half-line follow
+
+    .. math:: h_0 = \Phi, \quad h_1 = v \varphi, \quad h_j = (-\mu)^{j-1} v \varphi + (j - 1) v\, h_{j-2}.
+    """
+    a = sp.Matrix([sp.diff(line.form, s) for s in z])
+    mu = moved(line.form, z, mean)
+    spread = (a.T * S * a)[0]
+    v = sp.expand(t**2 * spread) + line.softness
+    K = S * a / spread if line.softness == 0 else t**2 * S * a / v
+    rest = (t**2 * S - v * K * K.T).applyfunc(sp.cancel).applyfunc(name)
+    K = K.applyfunc(name)
+    delta = sp.Dummy("delta")
+    along = {s: s + K[i] * delta for i, s in enumerate(z)}
+    coefficients = sp.Poly(sp.expand(heat(p, z, rest).xreplace(along)), delta).all_coeffs()[::-1]
+    cdf, pdf = normal_cdf(mu, v), normal_pdf(mu, v)
+    moments = [cdf, v * pdf]
+    for j in range(2, len(coefficients)):
+        moments.append((-mu) ** (j - 1) * v * pdf + (j - 1) * v * moments[j - 2])
+    return sp.Add(*(moved(c, z, mean) * h for c, h in zip(coefficients, moments, strict=False)))
+
+
+SYMBOLIC = 3
+"""Up to so many variables a matrix is inverted by formula; beyond, numerically, by its eigenvectors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quadratic:
+    """The exponent -(z - c)' A (z - c) / 2 + b'z + constant, with A b = 0."""
+
+    z: tuple[sp.Symbol, ...]
+    A: Any
+    c: Any
+    b: Any
+    constant: Any
+
+    @classmethod
+    def of(cls, exponent: Any, z: tuple[sp.Symbol, ...]) -> Quadratic:
+        """Complete the square."""
+        origin = dict.fromkeys(z, sp.Integer(0))
+        A = -sp.hessian(exponent, z).applyfunc(sp.expand)
+        linear = sp.Matrix([sp.diff(exponent, s) for s in z]).xreplace(origin)
+        c = (A.pinv() * linear).applyfunc(sp.cancel) if any(A) else sp.zeros(len(z), 1)
+        b = (linear - A * c).applyfunc(sp.cancel)
+        constant = exponent.xreplace(origin) + sp.cancel((c.T * A * c)[0]) / 2
+        return cls(z=z, A=A, c=c, b=b, constant=constant)
+
+    def shrinkage(self, t: sp.Symbol) -> tuple[Any, Any, Any]:
+        """S = (I + t^2 A)^-1, A S, and det S."""
+        one = sp.eye(len(self.z))
+        if not any(self.A):
+            return one, self.A, sp.Integer(1)
+        if len(self.z) <= SYMBOLIC or self.A.free_symbols:
+            S = (one + t**2 * self.A).inv(method="ADJ").applyfunc(sp.cancel)
+            return S, (self.A * S).applyfunc(sp.cancel), 1 / sp.expand((one + t**2 * self.A).det())
+        with mpmath.workdps(30):
+            values, vectors = mpmath.eigsy(mpmath.matrix(self.A.evalf(30).tolist()))
+            V = sp.Matrix(vectors.tolist())
+        shrunk = [1 / (1 + t**2 * sp.Float(v, 30)) for v in values]
+        S = V * sp.diag(*shrunk) * V.T
+        return (
+            S,
+            V * sp.diag(*(sp.Float(v, 30) * s for v, s in zip(values, shrunk, strict=True))) * V.T,
+            sp.Mul(*shrunk),
+        )
+
+    def mean(self, S: Any, t: sp.Symbol) -> Any:
+        """m = c + S (z - c) + t^2 b."""
+        return self.c + S * (sp.Matrix(self.z) - self.c) + t**2 * self.b
+
+    def weight(self, AS: Any, det: Any, t: sp.Symbol) -> Any:
+        """sqrt(det S) exp(...), what completing the square leaves in front."""
+        z = sp.Matrix(self.z)
+        offset = z - self.c
+        exponent = self.constant + (self.b.T * z)[0] + t**2 * sp.expand((self.b.T * self.b)[0]) / 2
+        return sp.sqrt(det) * sp.exp(exponent - (offset.T * AS * offset)[0] / 2)

@@ -1,0 +1,62 @@
+"""Directions and weights that stand for u ~ N(0, I): those of Gauss and Hermite, or low-discrepancy samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from scipy.stats import qmc
+
+Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Directions (J, m) and weights (J,)."""
+
+PER_AXIS = {1: 128, 2: 64, 3: 20, 4: 10}
+"""How many nodes an axis has by default, for so many variables."""
+
+
+def gauss_hermite(m: int, n: int) -> Nodes:
+    """The product rule of n^m nodes, exact for polynomials up to degree 2 n - 1 in each variable.
+
+    >>> u, w = gauss_hermite(2, 3)
+    >>> u.shape, bool(abs(w @ u[:, 0] ** 4 - 3) < 1e-12)
+    ((9, 2), True)
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+    weights = weights / math.sqrt(2 * math.pi)
+    u = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * m, indexing="ij")], axis=-1)
+    w = np.prod([axis.ravel() for axis in np.meshgrid(*[weights] * m, indexing="ij")], axis=0)
+    return u, w
+
+
+def quasi_normal(m: int, n: int, seed: int = 0) -> Nodes:
+    """n antithetic pairs of a scrambled Sobol sequence, as normal directions: odd moments vanish.
+
+    >>> u, w = quasi_normal(3, 8)
+    >>> u.shape, bool(np.allclose(w @ u, 0))
+    ((16, 3), True)
+    """
+    sequence = qmc.Sobol(m, rng=np.random.default_rng(seed))
+    points = sequence.random_base2(max(1, math.ceil(math.log2(n))))[:n]
+    u = special.ndtri(np.clip(points, 1e-12, 1 - 1e-12))
+    return np.concatenate([u, -u]), np.full(2 * n, 1 / (2 * n))
+
+
+def by_quadrature(nodes: int | None, m: int) -> Nodes:
+    """Nodes of Gauss and Hermite for a term of few variables."""
+    if m not in PER_AXIS:
+        raise ValueError(
+            f"`fallback` 'quadrature' is for terms of up to {max(PER_AXIS)} variables, one here has {m}. Pass "
+            "fallback='sampling'."
+        )
+    return gauss_hermite(m, PER_AXIS[m] if nodes is None else nodes)
+
+
+def by_sampling(nodes: int | None, m: int) -> Nodes:
+    """Samples, the same at every point and radius, so that the sampled F is a function like any other."""
+    return quasi_normal(m, 256 if nodes is None else nodes)
+
+
+FALLBACKS: dict[str, Callable[[int | None, int], Nodes]] = {"quadrature": by_quadrature, "sampling": by_sampling}

@@ -1,0 +1,302 @@
+"""Reading formulas from text, safely: `ast` and a list of what is allowed. Nothing of a string is ever evaluated.
+
+SymPy's own parsers evaluate Python, so no text reaches them. What is here builds SymPy objects node by node, and
+refuses what is not on its lists or would grow beyond its caps.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import sympy as sp
+
+LENGTH, NODES, DEPTH = 20_000, 10_000, 60
+"""The most characters, nodes of the syntax tree, and levels of nesting (chains such as a + b + c are one level)."""
+
+SIDES = 16
+"""The most arguments of min and max, which SymPy compares in pairs."""
+
+EXPONENT, BITS = 64, 4096
+"""The largest integer exponent, and the most bits that a power of numbers may have."""
+
+DIMENSION = sp.Symbol("d", integer=True, positive=True)
+"""What `d` means in a formula: the number of variables."""
+
+CONSTANTS = {"pi": sp.pi, "e": sp.E, "d": DIMENSION}
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    "exp": (sp.exp, 1),
+    "log": (sp.log, 1),
+    "sqrt": (sp.sqrt, 1),
+    "sin": (sp.sin, 1),
+    "cos": (sp.cos, 1),
+    "tan": (sp.tan, 1),
+    "sinh": (sp.sinh, 1),
+    "cosh": (sp.cosh, 1),
+    "tanh": (sp.tanh, 1),
+    "atan": (sp.atan, 1),
+    "erf": (sp.erf, 1),
+    "abs": (sp.Abs, 1),
+    "sign": (sp.sign, 1),
+    "heaviside": (lambda x: sp.Heaviside(x, sp.S.Half), 1),
+}
+"""Functions and their number of arguments; `min`, `max`, `where`, `sum` and `prod` are read apart."""
+
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: sp.Lt,
+    ast.LtE: sp.Le,
+    ast.Gt: sp.Gt,
+    ast.GtE: sp.Ge,
+}
+
+SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product}
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be read, with the part of it that is to blame."""
+
+
+def parse(text: str) -> sp.Expr:
+    """The SymPy expression of a formula.
+
+    Variables are names (x, y, x1, ...) or one subscripted name (x[0], x[i]). Numbers are exact: 0.1 is 1/10.
+
+    >>> parse("100*(y - x**2)**2 + (1 - x)**2")
+    (1 - x)**2 + 100*(-x**2 + y)**2
+    >>> parse("sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))")
+    Sum(x[i]**2 - 10*cos(2*pi*x[i]), (i, 0, d - 1))
+    >>> parse("x**2 if x >= 0 else x**2/50")
+    Piecewise((x**2, x >= 0), (x**2/50, True))
+    """
+    if len(text) > LENGTH:
+        raise FormulaError(f"`formula` must have at most {LENGTH} characters, got {len(text)}.")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        reader = Reader(text.strip())
+        refuse_size(tree)
+        found = reader.number(tree.body)
+    except SyntaxError as error:
+        raise FormulaError(f"`formula` is not an expression: {error.msg}, in {text[:200]!r}.") from None
+    except (ValueError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, TypeError) as error:
+        if isinstance(error, FormulaError):
+            raise
+        raise FormulaError(f"`formula` cannot be read ({type(error).__name__}: {error}): {text[:200]!r}.") from None
+    if found.has(sp.zoo, sp.nan, sp.oo, sp.I):
+        raise FormulaError(f"`formula` must be real and finite, got {text[:200]!r}.")
+    return found
+
+
+def refuse_size(tree: ast.AST) -> None:
+    """Raise where the syntax tree has too many nodes or levels."""
+    stack, count = [(tree, 0)], 0
+    while stack:
+        node, depth = stack.pop()
+        count += 1
+        if count > NODES or depth > DEPTH:
+            raise FormulaError(f"`formula` must have at most {NODES} operations, nested at most {DEPTH} deep.")
+        for child in ast.iter_child_nodes(node):
+            chained = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
+            stack.append((child, depth if chained else depth + 1))
+
+
+class Reader:
+    """Walks the syntax tree; `bound` holds the indices of the sums around a node."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.bound: dict[str, sp.Symbol] = {}
+        self.plain: set[str] = set()
+        self.subscripted: set[str] = set()
+
+    def fail(self, node: ast.AST, why: str) -> NoReturn:
+        part = ast.get_source_segment(self.text, node) or self.text
+        raise FormulaError(f"`formula`: {why}; got {part[:200]!r}.")
+
+    def number(self, node: ast.AST) -> Any:
+        """A node that stands for a number."""
+        match node:
+            case ast.Constant(value=bool()) | ast.Constant(value=complex()) | ast.Constant(value=str()):
+                self.fail(node, "only real numbers are allowed")
+            case ast.Constant(value=int() | float() as value):
+                return self.literal(node, value)
+            case ast.Name(id=name):
+                return self.name(node, name)
+            case ast.BinOp():
+                return self.chain(node)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.number(operand)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.number(operand)
+            case ast.Subscript():
+                return self.subscript(node)
+            case ast.IfExp(test=test, body=body, orelse=orelse):
+                return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
+            case ast.Call():
+                return self.call(node)
+        return self.fail(node, f"{type(node).__name__} is not allowed")
+
+    def literal(self, node: ast.AST, value: float) -> Any:
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                self.fail(node, "numbers must be finite")
+            return sp.Rational(repr(value))
+        if value.bit_length() > BITS:
+            self.fail(node, "the number is too large")
+        return sp.Integer(value)
+
+    def name(self, node: ast.AST, name: str) -> Any:
+        if name in self.bound:
+            return self.bound[name]
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name in FUNCTIONS or name in SUMS or name in ("min", "max", "where", "range"):
+            self.fail(node, f"`{name}` is a function, and needs parentheses")
+        if name.startswith("_"):
+            self.fail(node, "names must begin with a letter")
+        self.plain.add(name)
+        self.refuse_mixture(node, name)
+        return sp.Symbol(name, real=True)
+
+    def refuse_mixture(self, node: ast.AST, name: str) -> None:
+        """One subscripted variable, or several plain ones."""
+        if len(self.subscripted) > 1 or (self.subscripted and self.plain):
+            names = ", ".join(sorted(self.subscripted | self.plain))
+            self.fail(node, f"variables are plain names, or one name with subscripts, not both ({names})")
+
+    def chain(self, node: ast.BinOp) -> Any:
+        """A chain of operators, along its left spine without recursion."""
+        spine: list[ast.BinOp] = []
+        left: ast.AST = node
+        while isinstance(left, ast.BinOp):
+            spine.append(left)
+            left = left.left
+        value = self.number(left)
+        for operation in reversed(spine):
+            right = self.number(operation.right)
+            if isinstance(operation.op, ast.Pow):
+                value = self.power(operation, value, right)
+            elif type(operation.op) in OPERATORS:
+                if isinstance(operation.op, ast.Div) and right.is_zero:
+                    self.fail(operation, "division by zero")
+                value = OPERATORS[type(operation.op)](value, right)
+            elif isinstance(operation.op, ast.BitXor):
+                self.fail(operation, "powers are written **, not ^")
+            else:
+                self.fail(operation, f"the operator {type(operation.op).__name__} is not allowed")
+        return value
+
+    def power(self, node: ast.AST, base: Any, exponent: Any) -> Any:
+        if exponent.is_number:
+            size = float(abs(exponent))
+            if size > EXPONENT:
+                self.fail(node, f"exponents must be at most {EXPONENT}")
+            if base.is_zero and exponent.is_negative:
+                self.fail(node, "division by zero")
+            if base.is_Rational and (abs(base.p).bit_length() + base.q.bit_length()) * size > BITS:
+                self.fail(node, "the power of numbers is too large")
+        elif not (base.is_number and base.is_positive) and not self.is_index_power(base, exponent):
+            self.fail(node, "a variable exponent needs a positive number as base")
+        return base**exponent
+
+    def is_index_power(self, base: Any, exponent: Any) -> bool:
+        """Whether it is an index to the power of an index, such as (-1)**i or i**i."""
+        indices = {*self.bound.values(), DIMENSION}
+        return bool(base.free_symbols <= indices and exponent.free_symbols <= indices)
+
+    def subscript(self, node: ast.Subscript) -> Any:
+        if not isinstance(node.value, ast.Name):
+            self.fail(node, "only a variable can have a subscript")
+        name = node.value.id
+        if name in FUNCTIONS or name in CONSTANTS or name in self.bound or name.startswith("_"):
+            self.fail(node, f"`{name}` cannot have a subscript")
+        self.subscripted.add(name)
+        self.refuse_mixture(node, name)
+        index = self.index(node.slice)
+        if index.is_Integer and index < 0:
+            self.fail(node, "subscripts count from 0; the last variable is x[d-1]")
+        return sp.IndexedBase(name, real=True)[index]
+
+    def index(self, node: ast.AST) -> Any:
+        """A whole number: literals, indices and d, added, subtracted and multiplied."""
+        match node:
+            case ast.Constant(value=int() as value) if not isinstance(value, bool) and abs(value) < 1 << 31:
+                return sp.Integer(value)
+            case ast.Name(id=name) if name in self.bound or name == "d":
+                return self.bound.get(name, DIMENSION)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() as op, left=left, right=right):
+                return sp.expand(OPERATORS[type(op)](self.index(left), self.index(right)))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.index(operand)
+        return self.fail(node, "subscripts and ranges are whole numbers, made of indices and d")
+
+    def condition(self, node: ast.AST) -> Any:
+        match node:
+            case ast.Compare(left=left, ops=ops, comparators=comparators):
+                sides = [self.number(side) for side in (left, *comparators)]
+                if any(type(op) not in RELATIONS for op in ops):
+                    self.fail(node, "comparisons are <, <=, > and >=")
+                pairs = zip(ops, sides, sides[1:], strict=False)
+                return sp.And(*(RELATIONS[type(op)](a, b) for op, a, b in pairs))
+            case ast.BoolOp(op=ast.And(), values=values):
+                return sp.And(*map(self.condition, values))
+            case ast.BoolOp(op=ast.Or(), values=values):
+                return sp.Or(*map(self.condition, values))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return sp.Not(self.condition(operand))
+        return self.fail(node, "a condition compares numbers, as in x >= 0")
+
+    def call(self, node: ast.Call) -> Any:
+        if not isinstance(node.func, ast.Name):
+            self.fail(node, "only functions by their plain names are allowed")
+        name = node.func.id
+        if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            self.fail(node, "functions take plain arguments")
+        if name in SUMS:
+            return self.summed(node, SUMS[name])
+        if name == "where" and len(node.args) == 3:
+            test, body, orelse = node.args
+            return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
+        if name in ("min", "max") and 1 <= len(node.args) <= SIDES:
+            return (sp.Min if name == "min" else sp.Max)(*map(self.number, node.args))
+        if name not in FUNCTIONS:
+            known = ", ".join([*FUNCTIONS, "min", "max", "where", *SUMS])
+            self.fail(node, f"the functions are {known}")
+        function, arity = FUNCTIONS[name]
+        if len(node.args) != arity:
+            self.fail(node, f"`{name}` takes {arity} argument" + "s" * (arity > 1))
+        value = function(*map(self.number, node.args))
+        if value.is_number and not math.isfinite(abs(complex(value))):
+            self.fail(node, "the value is not finite")
+        return value
+
+    def summed(self, node: ast.Call, kind: Any) -> Any:
+        """sum(... for i in range(...)), or several `for`s."""
+        if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
+            self.fail(node, "a sum is written sum(... for i in range(d))")
+        generator = node.args[0]
+        outer, limits = dict(self.bound), []
+        for loop in generator.generators:
+            match loop:
+                case ast.comprehension(
+                    target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=ends, keywords=[]), ifs=[]
+                ) if 1 <= len(ends) <= 2 and not loop.is_async:
+                    if name in CONSTANTS or name in FUNCTIONS or name.startswith("_"):
+                        self.fail(node, f"`{name}` cannot be an index")
+                    start, stop = ([sp.Integer(0)] if len(ends) == 1 else []) + [self.index(end) for end in ends]
+                    self.bound[name] = sp.Symbol(name, integer=True)
+                    limits.append((self.bound[name], start, stop - 1))
+                case _:
+                    self.fail(node, "an index runs over range(stop) or range(start, stop)")
+        body = self.number(generator.elt)
+        self.bound = outer
+        return kind(body, *reversed(limits))

@@ -1,0 +1,302 @@
+"""What a smoothed formula is evaluated by: pieces, each a rule over runs of variables.
+
+A piece such as sum(x[i]**2 * x[i+1] for i in range(d-1)) has a body in placeholders (z0 = x[i], z1 = x[i+1]), which
+is smoothed once as a formula and evaluated for all i at once on slices of x. Without an index the run has length 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, reduce
+from typing import Any, Protocol
+
+import sympy as sp
+from array_api_compat import array_namespace, device, is_jax_array
+from numpy.typing import NDArray
+
+from slgh.smoothing.code import Code
+from slgh.smoothing.parse import DIMENSION
+
+T = sp.Symbol("t", positive=True)
+INDEX = sp.Symbol("i", integer=True, nonnegative=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """Where the placeholders of a body are: placeholder k at `slope` * i + `offsets`[k], for i in start..stop-1."""
+
+    offsets: tuple[int, ...]
+    slope: int = 1
+    start: Any = 0
+    stop: Any = 1
+
+
+@lru_cache
+def lay_out(runs: Runs, d: int) -> tuple[int, int, tuple[slice, ...]]:
+    """For d variables: the first index, the one after the last, and the variables of each placeholder."""
+    start, stop = (int(sp.sympify(end).subs(DIMENSION, d)) for end in (runs.start, runs.stop))
+    stop = max(start, stop)
+    found = []
+    for offset in runs.offsets:
+        first, last = sorted((runs.slope * start + offset, runs.slope * (stop - 1) + offset))
+        if stop > start and (first < 0 or last >= d):
+            raise ValueError(f"`formula` reaches variable x[{first if first < 0 else last}], of {d} variables.")
+        if runs.slope > 0:
+            found.append(slice(first, last + 1, runs.slope))
+        else:
+            found.append(slice(last, first - 1 if first else None, runs.slope))
+    return start, stop, tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The arrays that a body is evaluated on: placeholders (..., n), t (..., 1), the index (n,), and d."""
+
+    xp: Any
+    z: list[Any]
+    slices: tuple[slice, ...]
+    t: Any
+    index: Any
+    d: float
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return *self.z, self.t, self.index, self.d
+
+
+class Rule(Protocol):
+    """A smoothed body: its value and derivatives for each index, (..., n) each."""
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the index occurs other than in subscripts."""
+
+    def value(self, at: Place) -> Any: ...
+    def grad(self, at: Place) -> list[Any]:
+        """One array a placeholder; None where the derivative is 0 everywhere."""
+
+    def dt(self, at: Place) -> Any: ...
+    def trace(self, at: Place) -> Any: ...
+
+
+class Closed:
+    """A body in closed form; `meaning` says what names in F stand for, in terms of z and t."""
+
+    def __init__(self, F: Any, z: Sequence[sp.Symbol], meaning: Mapping[Any, Any]) -> None:
+        self.F, self.z, self.meaning = F, tuple(z), meaning
+        self.indexed = resolve(F, meaning).has(INDEX)
+
+    def _code(self, *expressions: Any) -> Code:
+        return Code((*self.z, T, INDEX, DIMENSION), expressions, self.meaning)
+
+    def _diff(self, F: Any, s: sp.Symbol) -> Any:
+        """The derivative by the chain rule through the names."""
+        names = [n for n in self.meaning if n in F.free_symbols]
+        through = (sp.diff(F, n) * sp.diff(self.meaning[n], s) for n in names)
+        return sp.Add(sp.diff(F, s), *through)
+
+    @cached_property
+    def _value(self) -> Code:
+        return self._code(self.F)
+
+    @cached_property
+    def _grad(self) -> tuple[list[bool], Code]:
+        derivatives = [self._diff(self.F, s) for s in self.z]
+        return [g != 0 for g in derivatives], self._code(*(g for g in derivatives if g != 0))
+
+    @cached_property
+    def _dt(self) -> Code:
+        return self._code(self._diff(self.F, T))
+
+    @cached_property
+    def _trace(self) -> Code:
+        return self._code(sp.Add(*(self._diff(self._diff(self.F, s), s) for s in self.z)))
+
+    def value(self, at: Place) -> Any:
+        return self._value(at.xp, *at.arguments)[0]
+
+    def grad(self, at: Place) -> list[Any]:
+        present, code = self._grad
+        found = iter(code(at.xp, *at.arguments))
+        return [next(found) if there else None for there in present]
+
+    def dt(self, at: Place) -> Any:
+        return self._dt(at.xp, *at.arguments)[0]
+
+    def trace(self, at: Place) -> Any:
+        return self._trace(at.xp, *at.arguments)[0]
+
+
+class Averaged:
+    r"""A body without a closed form, as a weighted mean over fixed directions u_j.
+
+    .. math:: F \approx \sum_j w_j f(z + t u_j), \quad \nabla F \approx \sum_j w_j \nabla f(z + t u_j), \quad
+        t \operatorname{tr} \operatorname{Hess} F = \frac{\partial F}{\partial t}
+        \approx \sum_j w_j u_j^\top \nabla f(z + t u_j)
+
+    The directions (J, m) and weights (J,) are those of Gauss and Hermite, or samples.
+    """
+
+    def __init__(self, f: Any, z: Sequence[sp.Symbol], u: NDArray[Any], w: NDArray[Any]) -> None:
+        self.f, self.z = f, tuple(z)
+        self.indexed = f.has(INDEX)
+        arguments = (*self.z, T, INDEX, DIMENSION)
+        self._value = Code(arguments, [f])
+        self._grad = Code(arguments, [sp.diff(f, s) for s in self.z])
+        self._nodes = u, w
+        self._kept: dict[Any, tuple[Any, Any]] = {}
+
+    def nodes(self, like: Any) -> tuple[Any, Any]:
+        """The directions and weights as arrays like this one; kept, so that a captured graph need not copy them."""
+        xp = array_namespace(like)
+        if is_jax_array(like):
+            u, w = (xp.asarray(a, dtype=like.dtype) for a in self._nodes)
+            return u, w
+        key = xp, like.dtype, device(like)
+        if key not in self._kept:
+            u, w = (xp.asarray(a, dtype=like.dtype, device=device(like)) for a in self._nodes)
+            self._kept[key] = u, w
+        return self._kept[key]
+
+    def _around(self, at: Place, t: Any) -> tuple[tuple[Any, ...], Any, Any]:
+        u, w = self.nodes(at.t)
+        points = [z[..., None] + t[..., None] * u[:, k] for k, z in enumerate(at.z)]
+        return (*points, t[..., None], at.index[:, None] if self.indexed else None, at.d), u, w
+
+    def value(self, at: Place) -> Any:
+        arguments, _, w = self._around(at, at.t)
+        (found,) = self._value(at.xp, *arguments)
+        return at.xp.sum(spread(found, arguments[0]) * w, axis=-1)
+
+    def _gradients(self, at: Place, t: Any) -> tuple[list[Any], Any, Any]:
+        arguments, u, w = self._around(at, t)
+        return [spread(g, arguments[0]) for g in self._grad(at.xp, *arguments)], u, w
+
+    def grad(self, at: Place) -> list[Any]:
+        found, _, w = self._gradients(at, at.t)
+        return [at.xp.sum(g * w, axis=-1) for g in found]
+
+    def _slope(self, at: Place, t: Any) -> Any:
+        found, u, w = self._gradients(at, t)
+        return at.xp.sum(w * sum(g * u[:, k] for k, g in enumerate(found)), axis=-1)
+
+    def dt(self, at: Place) -> Any:
+        return self._slope(at, at.t)
+
+    def trace(self, at: Place) -> Any:
+        least = float(at.xp.finfo(at.t.dtype).eps) ** (1 / 3)
+        t = at.xp.where(at.t > least, at.t, at.xp.full_like(at.t, least))
+        return self._slope(at, t) / t
+
+
+class Factors:
+    """A product of bodies that share no variable, each by its own rule; `owners` are the placeholders of each."""
+
+    def __init__(self, rules: Sequence[Rule], owners: Sequence[Sequence[int]]) -> None:
+        self.rules, self.owners = list(rules), [list(own) for own in owners]
+        self.indexed = any(rule.indexed for rule in self.rules)
+
+    def _each(self, at: Place, what: str) -> list[Any]:
+        found = []
+        for rule, own in zip(self.rules, self.owners, strict=True):
+            found.append(getattr(rule, what)(replace(at, z=[at.z[k] for k in own])))
+        return found
+
+    def _others(self, at: Place) -> list[Any]:
+        """For each factor the product of the others."""
+        values = self._each(at, "value")
+        return [reduce(lambda a, b: a * b, values[:g] + values[g + 1 :]) for g in range(len(values))]
+
+    def value(self, at: Place) -> Any:
+        return reduce(lambda a, b: a * b, self._each(at, "value"))
+
+    def grad(self, at: Place) -> list[Any]:
+        found: list[Any] = [None] * len(at.z)
+        for own, slopes, others in zip(self.owners, self._each(at, "grad"), self._others(at), strict=True):
+            for k, slope in zip(own, slopes, strict=True):
+                found[k] = None if slope is None else slope * others
+        return found
+
+    def dt(self, at: Place) -> Any:
+        return sum(a * b for a, b in zip(self._each(at, "dt"), self._others(at), strict=True))
+
+    def trace(self, at: Place) -> Any:
+        return sum(a * b for a, b in zip(self._each(at, "trace"), self._others(at), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A rule over runs of variables, summed over the index, or multiplied and times `factor`."""
+
+    runs: Runs
+    rule: Rule
+    product: bool = False
+    factor: Any = sp.S.One
+
+    def at(self, x: Any, t: Any, xp: Any) -> Place:
+        """The arrays for points x (..., d) and radii t (...)."""
+        d = x.shape[-1]
+        start, stop, slices = lay_out(self.runs, d)
+        index = xp.arange(start, stop, dtype=x.dtype, device=device(x)) if self.rule.indexed else None
+        return Place(xp=xp, z=[x[..., s] for s in slices], slices=slices, t=t[..., None], index=index, d=float(d))
+
+    def value(self, x: Any, t: Any, xp: Any) -> Any:
+        at = self.at(x, t, xp)
+        values = spread(self.rule.value(at), at.z[0])
+        return self._factor(at) * at.xp.prod(values, axis=-1) if self.product else at.xp.sum(values, axis=-1)
+
+    def dt(self, x: Any, t: Any, xp: Any) -> Any:
+        at = self.at(x, t, xp)
+        return self._total(self.rule.dt(at), at)
+
+    def trace(self, x: Any, t: Any, xp: Any) -> Any:
+        at = self.at(x, t, xp)
+        return self._total(self.rule.trace(at), at)
+
+    def slopes(self, x: Any, t: Any, xp: Any) -> list[tuple[slice, Any]]:
+        """The derivatives by the variables of each slice, (..., n)."""
+        at = self.at(x, t, xp)
+        derivatives = zip(at.slices, self.rule.grad(at), strict=True)
+        found = [(where, spread(g, at.z[0])) for where, g in derivatives if g is not None]
+        if self.product:
+            others = self._others(at)
+            found = [(where, g * others) for where, g in found]
+        return found
+
+    def _total(self, derivatives: Any, at: Place) -> Any:
+        derivatives = spread(derivatives, at.z[0])
+        return at.xp.sum(derivatives * self._others(at) if self.product else derivatives, axis=-1)
+
+    def _factor(self, at: Place) -> float:
+        return number(self.factor, int(at.d))
+
+    def _others(self, at: Place) -> Any:
+        """What a derivative of one factor is multiplied by."""
+        return self._factor(at) * leave_one_out(spread(self.rule.value(at), at.z[0]), at.xp)
+
+
+def resolve(F: Any, meaning: Mapping[Any, Any]) -> Any:
+    """F without names."""
+    return F.xreplace(dict(meaning))
+
+
+@lru_cache
+def number(expression: Any, d: int) -> float:
+    """An expression in d as a number."""
+    return float(expression.subs(DIMENSION, d))
+
+
+def spread(value: Any, like: Any) -> Any:
+    """A number or a smaller array as an array of this shape."""
+    if getattr(value, "shape", ()) == like.shape:
+        return value
+    return value + array_namespace(like).zeros_like(like)
+
+
+def leave_one_out(values: Any, xp: Any) -> Any:
+    """For each index the product of all others, (..., n); zeros among them are no matter."""
+    one = xp.ones_like(values[..., :1])
+    before = xp.concat([one, xp.cumulative_prod(values[..., :-1], axis=-1)], axis=-1)
+    after = xp.concat([one, xp.cumulative_prod(xp.flip(values, axis=-1)[..., :-1], axis=-1)], axis=-1)
+    return before * xp.flip(after, axis=-1)
