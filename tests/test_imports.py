@@ -15,9 +15,11 @@ SOURCE = Path(slgh.__file__).parent
 LAYERS = [
     {"cli"},
     {"reproduce"},
+    {"probe"},
     {"minimize", "optimizer"},
     {"engine"},
     {"compose", "backends", "smoothing"},
+    {"theory"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
     {"parts", "checks", "result"},

@@ -85,4 +85,4 @@ def test_every_update_is_registered_under_its_name_and_checks_itself(name: str) 
     part = UPDATES[name]
     assert part.name == name
     with pytest.raises(ValueError, match="must be a finite number above 0"):
-        part(**{"alpha" if name == "scale_free" else "step": -1.0})
+        part(**{"scale_free": {"alpha": -1.0}, "tolerant": {"L1": -1.0, "nu": 1.0}}.get(name, {"step": -1.0}))

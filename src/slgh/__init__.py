@@ -1,10 +1,11 @@
 """Non-convex optimisation by single loop Gaussian homotopy."""
 
-from slgh import oracles, problems, schedules, smoothing, updates
+from slgh import oracles, problems, schedules, smoothing, theory, updates
 from slgh.engine.checkpoint import Checkpoint
 from slgh.method import METHODS, Method
 from slgh.minimize import minimize
 from slgh.optimizer import Optimizer
+from slgh.probe import Probe, probe
 from slgh.result import Result, Status
 from slgh.smoothing import smooth
 
@@ -15,13 +16,16 @@ __all__ = [
     "Checkpoint",
     "Method",
     "Optimizer",
+    "Probe",
     "Result",
     "Status",
     "minimize",
     "oracles",
+    "probe",
     "problems",
     "schedules",
     "smooth",
     "smoothing",
+    "theory",
     "updates",
 ]

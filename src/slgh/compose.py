@@ -120,9 +120,16 @@ def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, 
     if missing:
         raise TypeError(
             f"`{name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right value "
-            f"depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}"
-            + ("." if name == "auto" else ', or method="auto", which needs no tuning.')
+            f"depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}" + _instead(name, missing)
         )
+
+
+def _instead(name: str, missing: list[str]) -> str:
+    """What may be done instead of passing a parameter."""
+    if name == "auto":
+        return "."
+    theory = ' (or step="theory" with L1=..., how smooth f is)' if missing[-1:] == ["step"] else ""
+    return f'{theory}, or method="auto", which needs no tuning.'
 
 
 def _build(part: Any, values: Mapping[str, Any]) -> Any:

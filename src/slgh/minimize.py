@@ -124,8 +124,12 @@ def minimize(
         Whether fun may use TF32 on CUDA where PyTorch is set so. Zeroth-order methods turn it off while they run: its
         10 bits of mantissa leave nothing of the difference between two close values.
     **params
-        Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` or
-        `noise` for the least t, and parts to swap: `oracle`, `schedule`, `update`.
+        Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` for the
+        least t, and parts to swap: `oracle`, `schedule`, `update`. With step="theory" and L1 (f is L1-smooth: see
+        `slgh.theory.estimate_smoothness`) the step and xhat are those of the paper's theorem on the method, which the
+        message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made. noise=nu
+        says that values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of
+        Algorithm 4.
 
     Returns
     -------

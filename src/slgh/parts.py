@@ -44,16 +44,18 @@ class Answer(NamedTuple):
 class Observed(NamedTuple):
     """What an oracle estimates at (x, t). What was neither needed nor free is None.
 
-    g (B, d) estimates grad_x F; `f` (B,) is f(x); `F` (B,) is F(x, t) or the minibatch mean of f(x + t u);
-    `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates tr Hess_x F and `slope` (B,)
-    dF/dt = t * trace. `ok` (B,) is False where nothing could be learnt, `rejected` (B,) counts the samples that were
-    dropped (both None: all is well), and `cosine` is the expected cosine between g and grad_x F, in (0, 1].
+    g (B, d) estimates grad_x F; `grad_f` (B, d) is the gradient of f itself; `f` (B,) is f(x); `F` (B,) is F(x, t) or
+    the minibatch mean of f(x + t u); `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates
+    tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could be learnt, `rejected` (B,)
+    counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between g and
+    grad_x F, in (0, 1].
     """
 
     g: Array
     cosine: float
     ok: Array | None = None
     rejected: Array | None = None
+    grad_f: Array | None = None
     f: Array | None = None
     F: Array | None = None
     F_next: Array | None = None

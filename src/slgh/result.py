@@ -60,8 +60,9 @@ class Result(OptimizeResult):
     x_best, fun_best
         The best evaluated point; of a stochastic fun, whose single values mean little, x and fun.
     xhat
-        The iterate that the theorems speak of: drawn uniformly from the planned ones (the last, if it was not reached
-        or no number is planned), or for exact gradients the one with the least gradient norm that was observed.
+        The iterate that the theorems speak of: drawn uniformly from the planned ones after the burn-in, which there is
+        with step="theory" (the last, if it was not reached or no number is planned). For exact gradients the one with
+        the least gradient norm that was observed, that of F(., t); with step="theory" that of f, as Theorem 3.4 has it.
     t
         The last smoothing radius.
     nit, nfev, njev, nrejected

@@ -18,6 +18,7 @@ from slgh.backends.streams import entropies
 from slgh.compose import Facts, compose
 from slgh.engine.auto import choose_samples
 from slgh.engine.box import Box, read_bounds
+from slgh.engine.by_theory import apply_theory, describe_plan, read_request
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
 from slgh.engine.identity import describe, digest
@@ -165,6 +166,8 @@ def make_run(
         low, high = box.low[i], box.high[i]
         raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
+    params = dict(params)
+    request = read_request(method, params, d, stochastic=stochastic)
     bound = compose(method, params, facts)
     planned = bound.schedule.planned
     limits = read_limits(
@@ -172,12 +175,17 @@ def make_run(
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
     needs = bound.schedule.needs | ({"f"} & bound.oracle.provides if stochastic and target is not None else set())
+    if request and bound.oracle.exact and not stochastic:
+        needs |= {"grad_f"} & bound.oracle.provides
     ctx = backend.context(frozenset(needs), stochastic=stochastic)
     best = bound.reports == "best" and not stochastic
     reserve = bound.oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
     T = limits.iterations(bound.oracle, ctx, reserve + best)
+    applied = None
+    if request:
+        bound, applied = apply_theory(bound, request, d, T)
     composed = bound
     if planned:
         schedule: Any = bound.schedule
@@ -199,6 +207,7 @@ def make_run(
         "data": [digest(backend.host(a)) for a in data],
         "method": describe(composed),
         "number of iterations, which the method plans by": T if planned or averaged else None,
+        "burn-in": applied.k0 if applied else 0,
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
         "history": history == "x",
         "bounds": None if box is None else digest(box.low, box.high),
@@ -211,7 +220,7 @@ def make_run(
     keys = entropies(used, B)
     run = Run(
         plan=plan,
-        state=first_state(x, plan, box, T, keys),
+        state=first_state(x, plan, box, T, keys, burn_in=applied.k0 if applied else 0),
         backend=backend,
         noise=backend.noise(keys, d, sample_xi, samples=max(bound.oracle.samples, facts.terms or 0)),
         box=box,
@@ -223,6 +232,7 @@ def make_run(
         history=History(history, B),
         callback=read_callback(callback),
         saver=saver,
+        remark=describe_plan(applied) if applied else "",
     )
     if saver and not saver.found:
         run.save(first=True)

@@ -70,6 +70,8 @@ class Run:
     callback: Callable[..., object] | None = None
     saver: checkpoint.Saver | None = None
     progress: Progress | None = None
+    remark: str = ""
+    """What the message says of how the method was chosen."""
 
     def __post_init__(self) -> None:
         B = self.state.x.shape[0]

@@ -116,7 +116,7 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-    return f"{text} {run.why}" if run.why else text
+    return " ".join(filter(None, (text, run.remark, run.why)))
 
 
 def _range(t: NDArray[Any]) -> str:

@@ -17,8 +17,8 @@ from slgh.engine.step import Plan
 from slgh.method import Method
 
 
-def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys) -> State:
-    """The state before the first iteration, in NumPy arrays."""
+def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys, burn_in: int = 0) -> State:
+    """The state before the first iteration, in NumPy arrays; xhat is drawn from what comes after the burn-in."""
     method, B = plan.method, x.shape[0]
     ctx = dataclasses.replace(plan.ctx, xp=np)
     t1 = method.schedule.t1
@@ -26,7 +26,7 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
     floor = first_floor(x, t, method)
     inf = np.full(B, np.inf, x.dtype)
     zero = np.zeros(B, x.dtype)
-    picks = [-1 if plan.exact or not T else pick_index(key, T) for key in keys]
+    picks = [-1 if plan.exact or not T else burn_in + pick_index(key, T - burn_in) for key in keys]
     return State(
         x=x,
         t=t,

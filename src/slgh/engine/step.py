@@ -99,7 +99,8 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
     xhat, xhat_norm = state.xhat, state.xhat_norm
     if plan.exact or plan.picks is None or k in plan.picks:
-        xhat, xhat_norm = _pick_xhat(state, x, seen.g, ok, k, plan)
+        g = seen.g if seen.grad_f is None else seen.grad_f
+        xhat, xhat_norm = _pick_xhat(state, x, g, ok, k, plan)
     return State(
         x=new_x,
         t=new_t,

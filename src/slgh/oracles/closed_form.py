@@ -24,7 +24,7 @@ class ClosedForm:
     name: ClassVar[str] = "closed_form"
     asks: ClassVar[str] = "closed form"
     exact: ClassVar[bool] = True
-    provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "F_next", "trace", "slope"})
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "F_next", "grad_f", "trace", "slope"})
     rounding: ClassVar[float | None] = None
     period: ClassVar[int] = 1
 
@@ -39,7 +39,7 @@ class ClosedForm:
     def cost(self, first: bool, ctx: Context) -> int:
         """Evaluations of f, F and its derivatives in an iteration."""
         each = 1 + len(ctx.needs & {"F", "trace", "slope"})
-        return 1 + (self.samples if ctx.stochastic else 1) * each + ("F_next" in ctx.needs)
+        return 1 + (self.samples if ctx.stochastic else 1) * each + len(ctx.needs & {"F_next", "grad_f"})
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
@@ -55,12 +55,14 @@ class ClosedForm:
         F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
         trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
         slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
+        grad_f = (yield Query("grad", x[:, None, :])).values[:, 0, :] if "grad_f" in ctx.needs else None
         ok, rejected = verdict(count(gradient.ok, samples, xp), samples, xp, value)
         return Observed(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
             ok=ok,
             rejected=rejected,
             cosine=1.0,
+            grad_f=grad_f,
             f=value.values[:, 0],
             F=F,
             trace=trace,

@@ -9,7 +9,8 @@ from slgh.updates.adamm import AdaMM
 from slgh.updates.descent import Descent, Harmonic
 from slgh.updates.momentum import Momentum
 from slgh.updates.scale_free import ScaleFree
+from slgh.updates.tolerant import Tolerant
 
-UPDATES: dict[str, Any] = {part.name: part for part in (Descent, Harmonic, Momentum, Adam, AdaMM, ScaleFree)}
+UPDATES: dict[str, Any] = {part.name: part for part in (Descent, Tolerant, Harmonic, Momentum, Adam, AdaMM, ScaleFree)}
 
-__all__ = ["UPDATES", "AdaMM", "Adam", "Descent", "Harmonic", "Momentum", "ScaleFree"]
+__all__ = ["UPDATES", "AdaMM", "Adam", "Descent", "Harmonic", "Momentum", "ScaleFree", "Tolerant"]

@@ -1,0 +1,413 @@
+r"""Look before the run: what F is like at each radius t, which t1 to start from, and whether homotopy helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.backends import backend_of
+from slgh.engine.auto import first_radius
+from slgh.engine.box import Box, read_bounds
+from slgh.engine.door import read_seed, read_x0
+from slgh.engine.evaluate import read_functions
+from slgh.minimize import minimize
+from slgh.parts import Query
+from slgh.result import Result, Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Floats = NDArray[np.float64]
+Ask = Callable[[Floats], Floats]
+"""Points (n, d) to values (n,) of f."""
+
+RADII = 10.0 ** np.arange(-2.5, 1.25, 0.5)
+"""The radii that are tried, in units of the one "auto" would start from."""
+
+PAIRS, FALL = 2, 10.0
+"""A rehearsal has so many pairs a step, and t falls by this factor over it."""
+
+WAY = 32
+"""Into how many pieces the straight way to the lowest point is cut."""
+
+RISE = 0.01
+"""f is said to rise on that way where its rises make up this share of the drop: below, it may be rounding."""
+
+FADE = 10.0
+"""f is said to have ripples where the curvature of F falls by this factor from the smallest radius to t1."""
+
+
+class Estimates(NamedTuple):
+    """What the samples at each radius say, (k,) each."""
+
+    value: Floats
+    gradient_norm: Floats
+    snr: Floats
+    curvature: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Probe:
+    r"""What `slgh.probe` found: arrays over the k radii `t`, and what follows from them.
+
+    Attributes
+    ----------
+    t
+        The radii, ascending.
+    value, gradient_norm, curvature
+        F(x0, t), the norm of its gradient in x, and the mean of its second derivatives, tr Hess F / d.
+    snr
+        The squared gradient norm against the variance of one pair's estimate. A linear f in d variables has
+        1 / (d + 1); far less means that the samples see mostly what F averages out.
+    value_se, gradient_norm_se, snr_se, curvature_se
+        Standard errors, by the jackknife. NaN where fewer than three pairs were finite.
+    reached
+        The lowest value that the rehearsal from each radius found.
+    score
+        The drop of f that a run from each radius promises: higher is better.
+    t1
+        The radius with the highest score.
+    helps
+        Whether homotopy promises more than descent from x0. It does where f rises on the straight way to the lowest
+        point found, where the curvature of F at the smallest radius is ten times that at t1 (ripples), or where f is
+        flat around x0.
+    rise
+        The rises of f on that way together, as a share of its drop.
+    x, fun
+        The lowest point found, (d,), and f there.
+    message
+        A sentence on what to do and why.
+    nfev, nrejected, seed
+        Evaluations, samples dropped as not finite (a pair is one), and the seed that repeats the probe.
+    """
+
+    t: Floats
+    value: Floats
+    value_se: Floats
+    gradient_norm: Floats
+    gradient_norm_se: Floats
+    snr: Floats
+    snr_se: Floats
+    curvature: Floats
+    curvature_se: Floats
+    reached: Floats
+    score: Floats
+    t1: float
+    helps: bool
+    rise: float
+    x: Floats
+    fun: float
+    message: str
+    nfev: int
+    nrejected: int
+    seed: Any
+
+    def __str__(self) -> str:
+        columns = {
+            "t": self.t,
+            "F": self.value,
+            "|grad F|": self.gradient_norm,
+            "SNR": self.snr,
+            "curvature": self.curvature,
+            "+-": self.curvature_se,
+            "reached": self.reached,
+            "score": self.score,
+        }
+        lines = ["".join(f"{name:>11}" for name in columns)]
+        for row in zip(*columns.values(), strict=True):
+            lines.append("".join(f"{number:11.3g}" for number in row) + (" *" if row[0] == self.t1 else ""))
+        return "\n".join([*lines, self.message])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw score, signal-to-noise ratio and curvature against t, and the recommended t1; returns the Axes.
+
+        The score is drawn relative to the highest one, the signal-to-noise ratio to that of a linear function; the
+        curvature has the scale on the right.
+        """
+        try:
+            from matplotlib import pyplot as plt
+        except ImportError:
+            raise ImportError('`plot` needs matplotlib: pip install "slgh[plot]".') from None
+        if ax is None:
+            ax = plt.subplots(layout="constrained")[1]
+        score = self.score / max(self.score.max(), np.finfo(float).tiny)
+        snr, snr_se = (len(self.x) + 1) * self.snr, (len(self.x) + 1) * self.snr_se
+        ax.plot(self.t, score, "o-", color="C0", label="score / best score")
+        ax.errorbar(self.t, snr, snr_se, fmt="s--", color="C1", capsize=2, label="SNR / linear SNR")
+        ax.axvline(self.t1, color="black", ls=":", label=f"t1 = {self.t1:.3g}")
+        highest = np.max(snr, where=np.isfinite(snr), initial=1.3)
+        ax.set(xscale="log", xlabel="radius t", ylabel="score, SNR", ylim=(-0.2, highest + 0.2))
+        right = ax.twinx()
+        right.errorbar(self.t, self.curvature, self.curvature_se, fmt="^-", color="C2", capsize=2, label="curvature")
+        largest = np.max(np.abs(self.curvature), where=np.isfinite(self.curvature), initial=0.0)
+        right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
+        right.set_ylabel("curvature tr Hess F / d", color="C2")
+        handles = [h for axes in (ax, right) for h in axes.get_legend_handles_labels()[0]]
+        # Above the frame: inside, there is no corner that the curves leave free.
+        ax.legend(
+            handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False, fontsize="small"
+        )
+        return ax
+
+
+def probe(
+    fun: Any,
+    x0: Any,
+    *,
+    t: Any = None,
+    samples: int = 12,
+    steps: int = 24,
+    bounds: Any = None,
+    args: tuple[Any, ...] = (),
+    vectorized: bool = False,
+    seed: Any = None,
+) -> Probe:
+    r"""Look at f around x0 before a run: does homotopy help, and which t1 is a good start?
+
+    At each radius, M antithetic pairs (the same directions u for all of them) say what F(x, t) = E f(x + t u) is like
+    at x0. With the odd parts :math:`o_i = (f(x_0 + t u_i) - f(x_0 - t u_i)) / 2t`, the even parts
+    :math:`e_i = (f(x_0 + t u_i) + f(x_0 - t u_i)) / 2` and :math:`g_i = o_i u_i`,
+
+    .. math::
+        F \approx \frac1M \sum_i e_i, \qquad
+        |\nabla F|^2 \approx \frac{1}{M(M-1)} \sum_{i \ne j} g_i^\top g_j, \qquad
+        \mathrm{SNR} = \frac{|\nabla F|^2}{\operatorname{tr} \operatorname{Cov} g_i}, \qquad
+        \frac{\operatorname{tr} \nabla^2 F}{d} \approx \frac{2}{t^2}
+        \frac{\sum_i (|u_i|^2 - \overline{|u|^2})\, e_i}{\sum_i (|u_i|^2 - \overline{|u|^2})^2}.
+
+    Which t1 is best shows only on the way. So each radius is rehearsed: "auto" runs from it for about a hundred
+    evaluations, with the same noise for all, and t falls tenfold. With :math:`r_j` the lowest value it finds, the
+    score is
+
+    .. math:: s_j = \max\left(f(x_0) - r_j,\ \left(1 - \frac{\ln(t_j / t_{j-1})}{\ln(t_1 / t_{end})}\right)
+        s_{j-1}\right), \qquad s_0 = 0
+
+    for the radii in ascending order: a run from a larger radius comes to the smaller one later, when this share of its
+    budget is left. Last, f is looked at on the straight way from x0 to the lowest point found. Where it never rises
+    there, descent may find that point as well.
+
+    Parameters
+    ----------
+    fun, x0, bounds, args, vectorized
+        As for `slgh.minimize`; x0 is one start, (d,).
+    t
+        The radii, ascending; None takes eight, half a decade apart, around the one that "auto" would start from.
+    samples
+        M, the pairs at each radius, at least 3. The score does not depend on them.
+    steps
+        How many steps a rehearsal has, of four evaluations each. In many variables it takes more to see far.
+    seed
+        A non-negative integer; None draws one, which `probe.seed` tells.
+
+    Returns
+    -------
+    Probe
+        Print it for a table, or call its `plot`.
+
+    Notes
+    -----
+    It takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. The score is made for
+    "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far from 0.
+    A rehearsal sees what lies within a few radii of x0. Where x0 is a good local minimum already, in ten variables or
+    more, its few steps may find nothing lower, which says little: take more. A curved valley, such as Rosenbrock's,
+    rises on the straight way too, and is then taken for ruggedness.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from slgh.probe import probe
+    >>> def ripples(x):
+    ...     return np.sum(x**2 - 10 * np.cos(2 * np.pi * x) + 10, axis=-1)
+    >>> found = probe(ripples, np.full(5, 3.3), vectorized=True, seed=0)
+    >>> found.helps, found.t1 > 1, found.nfev
+    (True, True, 1008)
+    """
+    checks.count("samples", checks.plain(samples), 3)
+    checks.count("steps", checks.plain(steps), 2)
+    x, seed = read_x0(x0, backend_of(x0), batched=False), read_seed(seed, 1)
+    box = read_bounds(bounds, x.shape[1], x.dtype)
+    radii = read_radii(t, x, box)
+    # The rehearsals come first: `minimize` refuses wrong arguments before anything is evaluated.
+    options = {"bounds": bounds, "args": args, "vectorized": vectorized, "seed": seed}
+    runs = [_rehearse(fun, x0, float(one), steps, options) for one in radii]
+    ask = _asker(fun, x0, args, box, vectorized=vectorized)
+
+    start = x[0].astype(np.float64)
+    u = np.random.default_rng(seed).standard_normal((samples, len(start)))
+    around = ask(np.concatenate([start[None], *(start + sign * one * u for one in radii for sign in (1, -1))]))
+    pairs = around[1:].reshape(len(radii), 2, samples)
+    estimates, errors = estimate(u, radii, pairs), jackknife(u, radii, pairs)
+
+    reached = np.array([float(run.fun) for run in runs])
+    finite = [*around[np.isfinite(around)], *reached[np.isfinite(reached)]]
+    if not finite:
+        raise ValueError(f"`fun` must be finite somewhere around `x0`, got fun(x0)={around[0]} and nothing better.")
+    f0 = float(around[0]) if np.isfinite(around[0]) else float(max(finite))
+    score = foretell(f0 - np.where(np.isfinite(reached), reached, f0), radii, float(np.finfo(x.dtype).eps))
+    found = bool(score.max() > 0)
+    best = int(np.argmax(score)) if found else len(radii) - 1
+    lowest = runs[int(np.argmin(np.where(np.isfinite(reached), reached, np.inf)))]
+    end = np.asarray(backend_of(x0).host(lowest.x), np.float64)
+    way = ask(start + np.arange(1, WAY)[:, None] / WAY * (end - start)) if found else np.zeros(0)
+    rise = rises(np.array([f0, *way, lowest.fun])) if found else 0.0
+    flat = bool((pairs[0] == f0).all())
+    bends = estimates.curvature[[0, best]]
+    ripples = bool(abs(bends[0]) > 2 * errors.curvature[0] and abs(bends[0]) > FADE * abs(bends[1]))
+    return Probe(
+        t=radii,
+        **estimates._asdict(),
+        **{f"{name}_se": error for name, error in errors._asdict().items()},
+        reached=reached,
+        score=score,
+        t1=float(radii[best]),
+        helps=found and (rise > RISE or ripples or flat),
+        rise=rise,
+        x=end,
+        fun=float(lowest.fun),
+        message=_say(radii, best, f0, reached, rise, flat, bends if ripples else None),
+        nfev=around.size + way.size + sum(int(run.nfev) for run in runs),
+        nrejected=sum(_bad(some) for some in (around[:1], pairs, way)) + sum(int(run.nrejected) for run in runs),
+        seed=seed,
+    )
+
+
+def _bad(values: Floats) -> int:
+    """How many values (n,), or pairs of values (k, 2, M), are not finite."""
+    finite = np.isfinite(values)
+    return int(np.sum(~(finite.all(axis=1) if finite.ndim == 3 else finite)))
+
+
+def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
+    """The radii as an ascending array (k,), or the default ones around the first radius of "auto"."""
+    if t is None:
+        return np.asarray(float(first_radius(x0, box)[0]) * RADII)
+    try:
+        radii = np.asarray(t, np.float64)
+    except (TypeError, ValueError):
+        radii = np.zeros(0)
+    if radii.ndim != 1 or not radii.size or not (np.isfinite(radii).all() and (np.diff(radii, prepend=0.0) > 0).all()):
+        raise ValueError(f"`t` must be a sequence of ascending finite numbers above 0, got t={checks.show(t)}.")
+    return radii
+
+
+def estimate(u: Floats, t: Floats, values: Floats) -> Estimates:
+    """F, the norm of its gradient, signal-to-noise ratio and curvature at each radius; pairs that are not finite drop.
+
+    Directions u (M, d), radii t (k,) and values (k, 2, M) at +u and -u.
+    """
+    with np.errstate(all="ignore"):
+        odd, even = (values[:, 0] - values[:, 1]) / (2 * t[:, None]), (values[:, 0] + values[:, 1]) / 2
+        ok = np.isfinite(odd) & np.isfinite(even)
+        odd, even, n = np.where(ok, odd, 0.0), np.where(ok, even, 0.0), ok.sum(axis=1)
+        square = np.sum(u * u, axis=1)
+        whole, own = np.sum((odd @ u) ** 2, axis=1), odd**2 @ square
+        signal, spread = (whole - own) / (n * (n - 1)), (own - whole / n) / (n - 1)
+        value = even.sum(axis=1) / n
+        off = np.where(ok, square - (ok @ square / n)[:, None], 0.0)
+        curvature = 2 / t**2 * np.sum(off * (even - value[:, None]), axis=1) / np.sum(off**2, axis=1)
+        snr = np.where(own == 0, np.where(n > 1, 0.0, np.nan), signal / spread)
+        return Estimates(value, np.sqrt(np.maximum(signal, 0)), snr, curvature)
+
+
+def jackknife(u: Floats, t: Floats, values: Floats) -> Estimates:
+    """The standard errors of `estimate`, from what it says with one pair left out, each in turn."""
+    ok = np.asarray(np.isfinite(values).all(axis=1))
+    kept, n = ok.T[:, None, :], ok.sum(axis=1)
+    parts = np.stack([estimate(np.delete(u, i, 0), t, np.delete(values, i, 2)) for i in range(len(u))])
+    with np.errstate(all="ignore"):
+        mean = np.sum(parts, axis=0, where=kept) / n
+        squares = np.sum((parts - mean) ** 2, axis=0, where=kept)
+        return Estimates(*np.where(n > 2, np.sqrt((n - 1) / n * squares), np.nan))
+
+
+def _asker(fun: Any, x0: Any, args: Any, box: Box | None, *, vectorized: bool) -> Ask:
+    """f at points of float64, mirrored into the box and handed over as arrays of x0's library and dtype."""
+    backend = backend_of(x0)
+    dtype = backend.read(x0).dtype
+    extra = args if isinstance(args, tuple) else (args,)
+    functions = read_functions(
+        fun, None, backend=backend, args=extra, vectorized=vectorized, batched=False, differentiate=False
+    )
+
+    def ask(points: Floats) -> Floats:
+        given = points.astype(dtype)
+        inside = given if box is None else box.inside(given, np)
+        with backend.session(differences=True):
+            values = functions.answer(Query("fun", backend.native(inside[None])), ())
+        return np.asarray(backend.host(values)[0], np.float64)
+
+    return ask
+
+
+def _rehearse(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any]) -> Result:
+    """A short run of "auto" from radius t1, from values of f alone."""
+    run = minimize(
+        fun,
+        x0,
+        t1=t1,
+        t_end=t1 / FALL,
+        oracle="antithetic",
+        samples=PAIRS,
+        max_evals=2 + 2 * PAIRS * steps,
+        history=None,
+        **options,
+    )
+    if run.status == Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return run
+
+
+def foretell(drop: Floats, t: Floats, eps: float) -> Floats:
+    """The score (k,) from the drops of the rehearsals: see `probe`. "auto" lets t fall by eps^(1/3).
+
+    >>> foretell(np.array([1.0, 4.0, 0.0]), np.array([1.0, 10.0, 100.0]), 1e-30).tolist()
+    [1.0, 4.0, 3.6]
+    """
+    lost = np.diff(np.log(t)) / (-np.log(eps) / 3)
+    score = drop.copy()
+    for j in range(1, len(t)):
+        score[j] = max(score[j], (1 - lost[j - 1]) * score[j - 1])
+    return score
+
+
+def rises(way: Floats) -> float:
+    """The rises of f along a way up to its lowest point, as a share of the drop; 0 for a convex f.
+
+    >>> rises(np.array([4.0, 2.0, 3.0, 0.0, 1.0]))
+    0.25
+    """
+    way = way[np.isfinite(way)]
+    falling = way[: int(np.argmin(way)) + 1]
+    drop = float(way[0] - falling[-1])
+    return float(np.maximum(np.diff(falling), 0).sum()) / drop if drop > 0 else 0.0
+
+
+def _say(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bool, bends: Floats | None) -> str:
+    """What to do, and why."""
+    lowest = float(np.min(reached, where=np.isfinite(reached), initial=np.inf))
+    if not lowest < f0:
+        return f"No radius found a value below f(x0) = {f0:.4g}: x0 is a minimum at all of them, or they are too small."
+    start = f"start at t1 = {t[best]:.3g}"
+    fell = f"from f(x0) = {f0:.4g} to {lowest:.4g}, the lowest value found"
+    if flat:
+        text = f"f is flat around x0, where descent has no direction: {start}."
+    elif rise > RISE:
+        text = f"On the way {fell}, f rises by {rise:.0%} of the drop, where descent may stop: {start}."
+    elif bends is not None:
+        text = (
+            f"f has ripples (the curvature falls from {bends[0]:.3g} at the smallest radius to {bends[1]:.3g}), where "
+            f"descent may stop: {start}."
+        )
+    else:
+        text = f"f falls all the way {fell}: a local method such as L-BFGS will do; for homotopy, {start}."
+    if best == len(t) - 1:
+        text += " It is the largest radius tried: larger ones may be better."
+    blind = t[best + 1 :][~(reached[best + 1 :] < f0)]
+    if blind.size:
+        text += f" From t = {blind[0]:.3g} nothing below f(x0) was found, which more `steps` may change."
+    return text

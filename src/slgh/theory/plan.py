@@ -1,0 +1,233 @@
+r"""A theorem applied to a function: step size, burn-in, gamma and length of a run, and what they promise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slgh import checks
+from slgh.method import METHODS, Method
+from slgh.oracles import ORACLES
+from slgh.theory.bound import least_T, measured, promised
+from slgh.theory.theorems import THEOREMS, Constants, Theorem, TheoremC1
+from slgh.updates.tolerant import Tolerant
+
+ROUNDING = 2.0**-26
+"""Below t1 times this, a difference of values of f is rounding: the floor of Theorems 4.1 and 4.2 (float64)."""
+
+GAMMA_BAR = 0.999
+"""The largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
+
+TINY = 1e-50
+"""eps where there is none: k1 is then beyond any T, and k0 = k2, or half of T."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A theorem applied: everything that its convergence is proved for. Made by `plan`.
+
+    Attributes
+    ----------
+    theorem, constants, method
+        What is applied to what.
+    gamma, k0, T
+        The factor of t, the burn-in, the number of iterations.
+    eps
+        What T was chosen for, or None.
+    """
+
+    theorem: Theorem
+    constants: Constants
+    method: str | Method
+    gamma: float
+    k0: int
+    T: int
+    eps: float | None = None
+
+    @property
+    def floor(self) -> float:
+        """The least t."""
+        return self.constants.floor
+
+    @property
+    def xhat(self) -> str:
+        """How the point that the bound speaks of is picked: "argmin" of |grad f(x_k)|, or "uniform" over k0+1..T."""
+        return self.theorem.xhat
+
+    @property
+    def step(self) -> float | Callable[[Any], Any]:
+        """beta; of Theorems C.1 and C.2 a function of t."""
+        if self.constants.nu:
+            return lambda t: self.theorem.step(self.constants, self.T - self.k0, t)
+        return float(self.theorem.step(self.constants, self.T - self.k0, self.constants.t1))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """For `slgh.minimize(fun, x0, **plan.parameters)`; methods that follow the slope in t need `eta` besides."""
+        c = self.constants
+        common = {
+            "method": self.method,
+            "t1": c.t1,
+            "gamma": self.gamma,
+            "floor": c.floor,
+            "max_iter": self.T,
+        }
+        if not c.nu:
+            return common | {"step": self.step}
+        cap = ((self.T - self.k0) * (c.d + 4)) ** -0.5 if self.theorem.stochastic else None
+        return common | {"update": Tolerant(L1=c.L1, nu=c.nu, cap=cap)}
+
+    def bound(self, t: Any = None, *, weighted: bool = False, printed: bool = False) -> float:
+        """The bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T, and so on its minimum.
+
+        Parameters
+        ----------
+        t
+            The radii t_1..t_{T+1} of a run, (T + 1,) or (T + 1, B), for the bound that belongs to them; T may then be
+            another than the planned one, whose step the run had. None: for any run of the planned length.
+        weighted
+            Bound the mean that the steps of Theorems C.1 and C.2 weigh, instead of the plain one.
+        printed
+            Add 2 nu in every iteration, as the proofs of Theorems C.1 and C.2 do.
+        """
+        c, theorem, k0 = self.constants, self.theorem, self.k0
+        missing = [n for n, v in (("L0", c.L0), ("gap", min(c.gap, c.span))) if math.isinf(v)]
+        if missing:
+            raise ValueError(f"`{missing[0]}` must be known for a bound: pass {missing[0]}=... to `plan`.")
+        if t is None:
+            return promised(theorem, c, self.gamma, k0, self.T)
+        radii = np.asarray(t, float)
+        if k0 >= len(radii) - 1:
+            raise ValueError(f"`t` must hold t_1..t_(T+1) with T > k0 = {k0}, got {len(radii)} radii.")
+        radii = radii.reshape(len(radii), -1)
+        return measured(theorem, c, self.T - k0, k0, radii, weighted=weighted, printed=printed)
+
+
+def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
+    """The theorem on a method: by its oracle, whether f is stochastic, and whether its values have an error."""
+    names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
+    if isinstance(method, Method):
+        asks, schedule = method.oracle.asks, method.schedule.name
+        if schedule not in ("ratio", "derivative"):
+            raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
+    else:
+        checks.choice("method", method, names)
+        asks = ORACLES[METHODS[method].oracle].asks
+    order = "zeroth" if asks == "values" else "first"
+    if nu and order == "first":
+        raise ValueError(
+            f"`nu` must be 0 for methods that take gradients: an error of f says nothing of them; got {nu=}."
+        )
+    found = {(t.order, t.stochastic, isinstance(t, TheoremC1)): t for t in THEOREMS.values()}
+    return found[order, stochastic, nu > 0]
+
+
+def tuned_gamma(method: str | Method, *, d: int, eps: float, stochastic: bool, nu: float) -> float:
+    """The tuned gamma of the theorem on the method, at most 0.999."""
+    return min(choose(method, stochastic=stochastic, nu=nu).tuned(d, eps), GAMMA_BAR)
+
+
+def plan(
+    method: str | Method,
+    *,
+    L1: float,
+    d: int,
+    t1: float,
+    L0: float | None = None,
+    eps: float | None = None,
+    gamma: float | None = None,
+    sigma: float = 0.0,
+    nu: float = 0.0,
+    gap: float | None = None,
+    span: float | None = None,
+    T: int | None = None,
+    floor: float | None = None,
+) -> Plan:
+    r"""Step size, burn-in and length of a run for which a theorem of the paper bounds the gradient.
+
+    Parameters
+    ----------
+    method
+        "slgh_r", "slgh_d" (Theorems 3.4 and 3.5), "zoslgh_r", "zoslgh_d" (4.1, 4.2, C.1 and C.2), or a Method of their
+        kind. The first-order theorems are about the gradient of F itself, from a closed form. Gradients of f at
+        x + t u are stochastic ones: add :math:`\min(L_0^2, d L_1^2 t_1^2)` to :math:`\sigma^2`. The bounds are for one
+        sample an iteration, and hold for more.
+    L1, L0
+        f is L1-smooth and L0-Lipschitz; `estimate_smoothness` guesses them. L0 is needed for bounds.
+    d, t1
+        The number of variables and the first smoothing radius.
+    eps
+        The gradient norm to reach: T is the least that the theorem allows.
+    gamma
+        The factor by which t falls. None: the tuned one of the theorem, which needs `eps`, at most 0.999. (It tends to
+        1 with eps; were it to go on, 1/(1 - gamma) would enter the bound, of which the paper assumes that it is O(1).)
+    sigma
+        Above 0 for a stochastic f: :math:`E|\nabla \bar f - \nabla f|^2 \le \sigma^2`.
+    nu
+        Above 0 if the values of f are known up to that error.
+    gap, span
+        :math:`f(x_1) - f^*`, and an upper bound of :math:`f(x) - f^*` for all x; one of them is needed for bounds.
+    T
+        The number of iterations, instead of the least. The burn-in is then at most half of it.
+    floor
+        The least t. None: 0 with gradients, t1 times 2^-26 with values, :math:`\sqrt\nu` with an error.
+
+    Examples
+    --------
+    >>> import slgh
+    >>> F = slgh.problems.wells().smooth
+    >>> it = plan("slgh_r", L0=F.L0, L1=F.L1, d=2, t1=0.5, gap=1.0, eps=0.3)
+    >>> it.theorem.name, it.k0, it.T, round(it.gamma, 3)
+    ('3.4', 12, 2442, 0.911)
+    >>> result = slgh.minimize(F, [3.5, 0.0], **it.parameters)
+    >>> bool(np.linalg.norm(F.grad(result.xhat, np.array(0.0))) <= 0.3)
+    True
+    """
+    theorem = choose(method, stochastic=sigma > 0, nu=nu)
+    for name, value in (("L1", L1), ("t1", t1), ("L0", L0), ("eps", eps)):
+        if value is not None:
+            checks.real(name, value, above=0)
+    for name, value in (("sigma", sigma), ("nu", nu), ("gap", gap), ("span", span), ("floor", floor)):
+        if value is not None:
+            checks.at_least(name, value, 0)
+    checks.count("d", d)
+    if gamma is not None:
+        checks.real("gamma", gamma, above=0, below=1)
+    elif eps is None:
+        raise ValueError("`gamma` must be given, or `eps` for the tuned gamma of the theorem.")
+    if T is not None:
+        checks.count("T", T)
+    elif eps is None:
+        raise ValueError("`T` must be given, or `eps` for the least T of the theorem.")
+    if floor is None:
+        floor = math.sqrt(nu) if nu else 0.0 if theorem.order == "first" else t1 * ROUNDING
+    if floor > t1 or (nu and not floor):
+        rule = f"at most t1={t1:g}" if floor > t1 else "above 0 where nu is"
+        raise ValueError(f"`floor` (sqrt(nu), where nu is given) must be {rule}, got floor={floor:g}.")
+    c = Constants(
+        L1=L1,
+        d=d,
+        t1=t1,
+        floor=floor,
+        L0=math.inf if L0 is None else L0,
+        sigma=sigma,
+        nu=nu,
+        gap=math.inf if gap is None else gap,
+        span=math.inf if span is None else span,
+    )
+    if gamma is None:
+        assert eps is not None
+        gamma = tuned_gamma(method, d=d, eps=eps, stochastic=sigma > 0, nu=nu)
+    k0 = theorem.burn_in(d, TINY if eps is None else eps, gamma)
+    if T is not None:
+        k0 = min(k0, T // 2)
+    else:
+        assert eps is not None
+        if L0 is None or (gap is None and span is None):
+            raise ValueError("`L0` and `gap` (or `span`) must be given for the least T of the theorem; or pass T=...")
+        T = least_T(theorem, c, gamma, k0, eps)
+    return Plan(theorem=theorem, constants=c, method=method, gamma=gamma, k0=k0, T=T, eps=eps)
