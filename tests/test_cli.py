@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -65,3 +66,22 @@ def test_ctrl_c_ends_the_command_without_a_false_row(monkeypatch: pytest.MonkeyP
     result = run(app, ["reproduce", "himmelblau"])
     assert result.exit_code == 130
     assert "differs" not in result.output
+
+
+def test_a_study_is_printed_drawn_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from slgh.reproduce import STUDIES, complexity
+
+    small = complexity.TABLE[0]
+    quick = dataclasses.replace(
+        STUDIES["complexity"],
+        jobs=lambda: [("Theorem 3.4", lambda: complexity.measure(small, "wells", d)) for d in (2, 4)],
+        conclude=lambda measured: complexity.complexity(measured, [small]),
+    )
+    monkeypatch.setitem(STUDIES, "complexity", quick)
+    arguments = ["reproduce", "complexity", "--figures", str(tmp_path), "--json", str(tmp_path / "c.json")]
+    result = run(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "wells" in result.output
+    assert "coincide" in result.output
+    assert (tmp_path / "complexity.png").stat().st_size > 10_000
+    assert {fit["theorem"] for fit in json.loads((tmp_path / "c.json").read_text())["complexity"]["fits"]} == {"3.4"}

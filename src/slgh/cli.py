@@ -68,43 +68,89 @@ def methods(json_file: JsonFile = None) -> None:
 @app.command()
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help="rosenbrock, himmelblau, ackley, hole; default: all.")
+        list[str] | None,
+        typer.Argument(
+            help="rosenbrock, himmelblau, ackley, hole (the default), complexity, error_tolerance; or all of them: all."
+        ),
     ] = None,
     json_file: JsonFile = None,
+    figures: Annotated[Path | None, typer.Option(help="Draw the studies into this folder.")] = None,
 ) -> None:
-    """Run the paper's test-function experiments and print our figures beside the printed ones."""
-    from slgh.reproduce import EXPERIMENTS
+    """Run the paper's experiments and print our figures beside the printed ones."""
+    from slgh.reproduce import EXPERIMENTS, STUDIES
+
+    known = [*EXPERIMENTS, *STUDIES]
+    chosen = names or list(EXPERIMENTS)
+    chosen = known if "all" in chosen else chosen
+    unknown = [n for n in chosen if n not in known]
+    if unknown:
+        _fail(f"There is no experiment {unknown[0]!r}; choose from {', '.join(known)}, all.")
+    if figures is not None:
+        _make_folder(figures)
+    found: dict[str, Any] = {}
+    try:
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("", total=len(chosen))
+            for name in chosen:
+                progress.update(task, description=name)
+                if name in EXPERIMENTS:
+                    found[name] = _run_experiment(EXPERIMENTS[name], progress)
+                else:
+                    found[name] = _run_study(STUDIES[name], progress, figures)
+                progress.advance(task)
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+    _write(json_file, found)
+
+
+def _run_experiment(experiment: Any, progress: Progress) -> list[dict[str, Any]]:
+    """The rows of one table of the paper, printed, and for a program."""
     from slgh.reproduce.experiment import run_row
 
-    chosen = [n for n in names or ["all"] if n != "all"] or list(EXPERIMENTS)
-    unknown = [n for n in chosen if n not in EXPERIMENTS]
-    if unknown:
-        _fail(f"There is no experiment {unknown[0]!r}; choose from {', '.join(EXPERIMENTS)}, all.")
-    found: dict[str, Any] = {}
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("", total=sum(len(EXPERIMENTS[n].rows) for n in chosen))
-        for name in chosen:
-            experiment = EXPERIMENTS[name]
-            outcomes = []
-            for row in experiment.rows:
-                progress.update(task, description=f"{name}: {row.label}")
-                outcome = run_row(experiment, row)
-                if (outcome.result.status == Status.INTERRUPTED).any():
-                    raise typer.Exit(130)
-                outcomes.append(outcome)
-                progress.advance(task)
-            progress.console.print(_table(experiment, outcomes))
-            found[name] = [
-                {
-                    "row": o.row.label,
-                    "paper": [*o.row.x, o.row.fun],
-                    "x": o.x.tolist(),
-                    "fun": o.fun,
-                    "verdict": o.verdict,
-                }
-                for o in outcomes
-            ]
-    _write(json_file, found)
+    outcomes = []
+    for row in progress.track(experiment.rows, description=experiment.name):
+        outcome = run_row(experiment, row)
+        if (outcome.result.status == Status.INTERRUPTED).any():
+            raise KeyboardInterrupt
+        outcomes.append(outcome)
+    progress.console.print(_table(experiment, outcomes))
+    return [
+        {"row": o.row.label, "paper": [*o.row.x, o.row.fun], "x": o.x.tolist(), "fun": o.fun, "verdict": o.verdict}
+        for o in outcomes
+    ]
+
+
+def _run_study(study: Any, progress: Progress, figures: Path | None) -> Any:
+    """The parts of a study, what they tell, printed, drawn, and for a program."""
+    jobs, measured = study.jobs(), []
+    task = progress.add_task(study.name, total=len(jobs))
+    for label, job in jobs:
+        progress.update(task, description=label)
+        measured += job()
+        progress.advance(task)
+    found = study.conclude(measured)
+    table = Table(title=study.title, box=box.SIMPLE_HEAD)
+    for heading in study.headings:
+        table.add_column(heading, overflow="fold")
+    for row in found.rows():
+        table.add_row(*row)
+    progress.console.print(table)
+    progress.console.print(found.note, style="dim", highlight=False)
+    if figures is not None:
+        file = figures / f"{study.name}.png"
+        try:
+            study.plot(found, file)
+        except (ImportError, OSError) as error:
+            _fail(f"--figures: {error}")
+        progress.console.print(f"Drawn: {file}")
+    return found.as_dict()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _fail(f"--figures: {folder} cannot be made: {error.strerror}.")
 
 
 def _table(experiment: Any, outcomes: list[Any]) -> Table:

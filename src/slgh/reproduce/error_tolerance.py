@@ -1,0 +1,203 @@
+r"""Appendix C of the paper, measured: what the floor sqrt(nu) of Algorithm 4 is good for.
+
+f is smooth, but only f' with :math:`|f' - f| \le \nu` can be evaluated, where the error is continuous or not. Theorem
+C.1 bounds the mean of :math:`|\nabla f(x_k)|^2` if t stays above :math:`\sqrt\nu`. Below it the bound is void, and
+rightly so: the step of Algorithm 4 vanishes as :math:`t^2` and x freezes where it is; the constant step of Algorithm 3
+is thrown about by differences of size nu / t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.minimize import minimize
+from slgh.reproduce.study import Study
+from slgh.result import Status
+from slgh.theory import THEOREMS, Plan, plan
+
+RIPPLE, WAVES = 0.1, 4.0
+"""Height and frequency of the ripples of f."""
+
+ZERO = 1e-100
+"""A floor that is 0 to all purposes, since x + t u is x long before, but may be divided by."""
+
+ERRORS: dict[str, Callable[[Any], Any]] = {
+    "continuous": lambda x: np.sin(1e8 * x).mean(axis=-1),
+    "discontinuous": lambda x: np.sign(np.sin(1e12 * x).sum(axis=-1)),
+}
+"""Errors between -1 and 1, to be scaled by nu."""
+
+HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "as printed")
+
+
+NOTE = (
+    "The bound is for Algorithm 4: its means stay below it, with continuous and with discontinuous error. With floor 0 "
+    "they do not: the step of Algorithm 4 vanishes with t^2 and x freezes, that of Algorithm 3 is thrown about by nu / t."
+)
+
+
+def rippled(x: Any) -> Any:
+    r""":math:`f(x) = \sum_i \sqrt{1 + x_i^2} + 0.1 \cos 4 x_i`: many minima, and a slope that does not end far away."""
+    return (np.sqrt(1 + x * x) + RIPPLE * np.cos(WAVES * x)).sum(axis=-1)
+
+
+def with_error(nu: float, error: Callable[[Any], Any], x: Any) -> Any:
+    """What can be evaluated of it."""
+    return rippled(x) + nu * error(x)
+
+
+def rippled_grad(x: Any) -> Any:
+    """Its gradient."""
+    return x / np.sqrt(1 + x * x) - RIPPLE * WAVES * np.sin(WAVES * x)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A run: the mean of |grad f(x_k)|^2 over k0+1..T and over seeds, for several T."""
+
+    error: str
+    method: str
+    mean: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """Runs with and without the floor, and what Theorem C.1 says of those with it."""
+
+    nu: float
+    T: tuple[int, ...]
+    curves: tuple[Curve, ...]
+    bound: tuple[float, ...]
+    """The right-hand side for each T, with 2 nu where t changes."""
+    printed: tuple[float, ...]
+    """The right-hand side for each T, with 2 nu in every iteration."""
+    note: str = NOTE
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """For a table with the columns HEADINGS, at the largest T."""
+        return [
+            (c.error, c.method, f"{c.mean[-1]:.3g}", f"{self.bound[-1]:.3g}", f"{self.printed[-1]:.3g}")
+            for c in self.curves
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "nu": self.nu,
+            "T": self.T,
+            "curves": {f"{c.error}, {c.method}": c.mean for c in self.curves},
+            "bound": self.bound,
+            "printed": self.printed,
+            "note": self.note,
+        }
+
+
+def error_tolerance(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int = 8) -> Tolerance:
+    """Run Algorithm 4 with its floor, and without it Algorithm 4's and Algorithm 3's steps, on f with errors."""
+    checks.count("T", T, 100)
+    x0 = np.full(d, 1.5)
+    line = np.linspace(-2, 2, 100_001)[:, None]
+    it = plan(
+        "zoslgh_r",
+        L0=d**0.5 * (1 + RIPPLE * WAVES),
+        L1=1 + RIPPLE * WAVES**2,
+        d=d,
+        t1=0.1,
+        gamma=0.9,
+        nu=nu,
+        gap=float(rippled(x0) - d * rippled(line).min()),
+        T=T,
+    )
+    lengths = np.unique(np.geomspace(it.k0 + 1, T, 60).astype(int))
+    curves = []
+    for error, noise in ERRORS.items():
+        for method, parameters in methods(it).items():
+            squares, t = run(partial(with_error, nu, noise), x0, seeds, T, parameters)
+            means = np.cumsum(squares[it.k0 :]) / np.arange(1, T - it.k0 + 1)
+            curves.append(Curve(error=error, method=method, mean=tuple(means[lengths - it.k0 - 1].tolist())))
+            if method == "Algorithm 4":
+                radii = t
+    return Tolerance(
+        nu=nu,
+        T=tuple(lengths.tolist()),
+        curves=tuple(curves),
+        bound=tuple(it.bound(radii[: n + 1]) for n in lengths),
+        printed=tuple(it.bound(radii[: n + 1], printed=True) for n in lengths),
+    )
+
+
+def methods(it: Plan) -> dict[str, dict[str, Any]]:
+    """Algorithm 4; the same with floor 0; and Algorithm 3, whose floor is 0."""
+    plain = {name: value for name, value in it.parameters.items() if name != "update"}
+    step = THEOREMS["4.1"].step(it.constants, it.T, it.constants.t1)
+    return {
+        "Algorithm 4": it.parameters,
+        "Algorithm 4, floor 0": it.parameters | {"floor": ZERO},
+        "Algorithm 3, floor 0": plain | {"floor": ZERO, "step": step},
+    }
+
+
+def run(
+    fun: Callable[[Any], Any], x0: NDArray[Any], seeds: int, T: int, parameters: Mapping[str, Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """|grad f(x_k)|^2, the mean over seeds, for k = 1..T, and t_1..t_(T+1)."""
+    squares, t = np.empty(T), np.empty(T + 1)
+
+    def follow(now: Any) -> None:
+        squares[now.nit - 1] = (rippled_grad(now.x) ** 2).sum() / seeds
+        t[now.nit - 1] = now.t[0]
+
+    result = minimize(
+        fun,
+        np.tile(x0, (seeds, 1)),
+        **parameters,
+        batched=True,
+        vectorized=True,
+        seed=0,
+        history=0,
+        callback=follow,
+    )
+    if (result.status == Status.INTERRUPTED).any():
+        raise KeyboardInterrupt
+    t[T] = result.t[0]
+    return squares, t
+
+
+def plot(found: Tolerance, file: str | Path) -> None:
+    """The means over T, one panel an error, below or above the bound."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as missing:
+        raise ImportError('`plot` needs matplotlib: pip install "slgh[plot]".') from missing
+    figure, axes = plt.subplots(1, len(ERRORS), figsize=(9, 3.8), sharey=True)
+    for ax, error in zip(axes, ERRORS, strict=True):
+        for curve in found.curves:
+            if curve.error == error:
+                ax.plot(found.T, curve.mean, label=curve.method)
+        ax.plot(found.T, found.bound, color="black", linestyle="--", label="bound of Theorem C.1")
+        ax.plot(found.T, found.printed, color="grey", linestyle=":", label="as printed, 2 nu in every iteration")
+        ax.set(xscale="log", yscale="log", xlabel="T")
+        ax.set_title(f"{error} error, nu = {found.nu:g}", fontsize=10)
+    axes[0].set_ylabel("mean |grad f(x_k)|^2")
+    axes[0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(file, dpi=150)
+    plt.close(figure)
+
+
+STUDY = Study(
+    name="error_tolerance",
+    title="Algorithm 4 on a function with error, and the same without its floor",
+    headings=HEADINGS,
+    jobs=lambda: [("error tolerance", lambda: [error_tolerance()])],
+    conclude=lambda found: found[0],
+    plot=plot,
+)

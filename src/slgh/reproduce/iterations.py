@@ -1,0 +1,154 @@
+r"""How many iterations a run takes until the gradient is as small as a theorem says."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.minimize import minimize
+from slgh.problems import Problem
+from slgh.result import Status
+from slgh.theory import Plan, Theorem, plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    r"""A function with the noise and the error that a theorem speaks of.
+
+    .. math:: \bar f'(x; \xi) = f(x) + \xi \cdot x + \nu\, e(x), \qquad |\xi| = \sigma, \quad |e| \le 1
+    """
+
+    theorem: Theorem
+    problem: Problem
+    t1: float
+    sigma: float
+    nu: float
+    seeds: int
+
+    @property
+    def method(self) -> str:
+        return "slgh_r" if self.theorem.order == "first" else "zoslgh_r"
+
+    def plan(self, **options: Any) -> Plan:
+        """What the theorem says of it."""
+        F: Any = self.problem.smooth
+        return plan(
+            self.method,
+            L0=F.L0,
+            L1=F.L1,
+            d=self.problem.d,
+            t1=self.t1,
+            sigma=self.sigma,
+            nu=self.nu,
+            gap=float(self.problem.fun(self.problem.x0)) - self.problem.minimum,
+            span=getattr(F, "span", -self.problem.minimum),
+            **options,
+        )
+
+    def squares(self, gamma: float, k0: int, n: int, done: Callable[[NDArray[Any]], bool]) -> NDArray[Any]:
+        """|grad f(x_k)|^2, the mean over seeds, for k = 1..k0+n, or until they are `done`."""
+        problem, T = self.problem, k0 + n
+        it = dataclasses.replace(self.plan(gamma=gamma, T=T), k0=k0)
+        found = np.empty(T)
+
+        def follow(now: Any) -> bool:
+            g = problem.grad(now.x)  # type: ignore[misc]
+            found[now.nit - 1] = (g * g).sum() / self.seeds
+            return now.nit % 64 == 0 and done(found[: now.nit])
+
+        noisy = Tilted(problem.smooth, jagged(self.nu))
+        result = minimize(
+            noisy if self.theorem.order == "first" else noisy.values,
+            np.tile(problem.x0, (self.seeds, 1)),
+            **it.parameters,
+            sample_xi=sphere(problem.d, self.sigma) if self.sigma else None,
+            batched=True,
+            vectorized=True,
+            seed=0,
+            history=0,
+            callback=follow,
+        )
+        if (result.status == Status.INTERRUPTED).any():
+            raise KeyboardInterrupt
+        return found[: int(np.max(result.nit))]
+
+    def least(self, gamma: float, eps: Sequence[float], most: int) -> dict[float, float | None]:
+        """For each eps the least T, up to k0 + most, at which the theorem's criterion holds."""
+        argmin = self.theorem.xhat == "argmin"
+        k0s = [0 if argmin else self.theorem.burn_in(self.problem.d, e, gamma) for e in eps]
+
+        if self.theorem.stochastic:
+            # The step depends on T, so every length is a run of its own.
+            lengths = [most // 64, most // 16, most // 4, most]
+            runs = [self.squares(gamma, max(k0s), n, lambda seen: False) for n in lengths]
+            means = [[float(run[k0 : k0 + n].mean()) for n, run in zip(lengths, runs, strict=True)] for k0 in k0s]
+            return {e: length_below(m, lengths, k0, e) for e, k0, m in zip(eps, k0s, means, strict=True)}
+
+        def read(seen: NDArray[Any]) -> dict[float, float | None]:
+            return {e: first_below(seen, k0, e, argmin=argmin) for e, k0 in zip(eps, k0s, strict=True)}
+
+        return read(self.squares(gamma, max(k0s), most, lambda seen: None not in read(seen).values()))
+
+
+def first_below(squares: NDArray[Any], k0: int, eps: float, *, argmin: bool) -> float | None:
+    """The first k whose gradient, or the least T for which the mean over k0+1..T, is small enough."""
+    after = squares[k0:]
+    means = after if argmin else np.cumsum(after) / np.arange(1, len(after) + 1)
+    small = np.flatnonzero(means <= eps**2)
+    return float(k0 + small[0] + 1) if small.size else None
+
+
+def length_below(means: Sequence[float], lengths: Sequence[int], k0: int, eps: float) -> float | None:
+    """The T = k0 + n from which on the means of runs of length n are small enough, by powers between lengths."""
+    large = [i for i, mean in enumerate(means) if mean > eps**2]
+    if not large:
+        return float(k0 + lengths[0])
+    i = large[-1]
+    if i + 1 == len(means):
+        return None
+    share = math.log(means[i] / eps**2) / math.log(means[i] / means[i + 1])
+    return float(k0 + lengths[i] * (lengths[i + 1] / lengths[i]) ** share)
+
+
+class Tilted:
+    r"""A closed form with noise: :math:`\bar f(x; \xi) = f(x) + \xi \cdot x`, as smooth as f; and an error on top."""
+
+    def __init__(self, F: Any, error: Callable[[Any], Any]) -> None:
+        self.F, self.error = F, error
+
+    def value(self, x: Any, t: Any, xi: Any = 0.0) -> Any:
+        return self.F.value(x, t) + (xi * x).sum(axis=-1)
+
+    def grad(self, x: Any, t: Any, xi: Any = 0.0) -> Any:
+        return self.F.grad(x, t) + xi
+
+    def trace(self, x: Any, t: Any, xi: Any = 0.0) -> Any:
+        return self.F.trace(x, t)
+
+    def dt(self, x: Any, t: Any, xi: Any = 0.0) -> Any:
+        return self.F.dt(x, t)
+
+    def values(self, x: Any, xi: Any = 0.0) -> Any:
+        """What zeroth-order methods see."""
+        return self.value(x, 0 * x[..., 0], xi) + self.error(x)
+
+
+def jagged(nu: float) -> Callable[[Any], Any]:
+    """An error of size nu that jumps from one side to the other, however closely one looks."""
+    return lambda x: nu * np.sign(np.sin(1e12 * x).sum(axis=-1))
+
+
+def sphere(d: int, sigma: float) -> Callable[[np.random.Generator, int], NDArray[Any]]:
+    """Draws xi of length sigma in any direction."""
+
+    def draw(rng: np.random.Generator, n: int) -> NDArray[Any]:
+        xi = rng.standard_normal((n, d))
+        return np.asarray(sigma * xi / np.linalg.norm(xi, axis=1, keepdims=True))
+
+    return draw
