@@ -40,7 +40,7 @@ HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "as pr
 
 NOTE = (
     "The bound is for Algorithm 4: its means stay below it, with continuous and with discontinuous error. With floor 0 "
-    "they do not: the step of Algorithm 4 vanishes with t^2 and x freezes, that of Algorithm 3 is thrown about by nu / t."
+    "they do not: the step of Algorithm 4 vanishes with t^2 and x freezes, that of Algorithm 3 is thrown about by nu/t."
 )
 
 

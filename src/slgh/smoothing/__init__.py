@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from slgh.smoothing.quadrature import Quadrature
+
 if TYPE_CHECKING:
     import sympy
 
     from slgh.smoothing.closed_form import Smoothed
+
+__all__ = ["Quadrature", "smooth"]
 
 
 def smooth(

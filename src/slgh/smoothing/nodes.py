@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, device, is_jax_array
 from numpy.typing import NDArray
-from scipy import special
-from scipy.stats import qmc
+
+
+class Kept:
+    """Directions and weights as arrays of any library, kept, so that a captured graph need not copy them."""
+
+    def __init__(self, u: NDArray[Any], w: NDArray[Any]) -> None:
+        self.nodes = u, w
+        self._kept: dict[Any, tuple[Any, Any]] = {}
+
+    def like(self, x: Any) -> tuple[Any, Any]:
+        """Arrays of the library, dtype and device of x."""
+        xp = array_namespace(x)
+        key = xp, x.dtype, None if is_jax_array(x) else device(x)
+        if key not in self._kept:
+            where = {} if is_jax_array(x) else {"device": device(x)}
+            u, w = (xp.asarray(a, dtype=x.dtype, **where) for a in self.nodes)
+            if is_jax_array(x):  # may be of a trace, which must not outlive it
+                return u, w
+            self._kept[key] = u, w
+        return self._kept[key]
+
 
 Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Directions (J, m) and weights (J,)."""
@@ -38,6 +59,9 @@ def quasi_normal(m: int, n: int, seed: int = 0) -> Nodes:
     >>> u.shape, bool(np.allclose(w @ u, 0))
     ((16, 3), True)
     """
+    from scipy import special
+    from scipy.stats import qmc  # slow to import, and not needed by most
+
     sequence = qmc.Sobol(m, rng=np.random.default_rng(seed))
     points = sequence.random_base2(max(1, math.ceil(math.log2(n))))[:n]
     u = special.ndtri(np.clip(points, 1e-12, 1 - 1e-12))

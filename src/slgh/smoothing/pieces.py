@@ -12,10 +12,11 @@ from functools import cached_property, lru_cache, reduce
 from typing import Any, Protocol
 
 import sympy as sp
-from array_api_compat import array_namespace, device, is_jax_array
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh.smoothing.code import Code
+from slgh.smoothing.nodes import Kept
 from slgh.smoothing.parse import DIMENSION
 
 T = sp.Symbol("t", positive=True)
@@ -144,23 +145,10 @@ class Averaged:
         arguments = (*self.z, T, INDEX, DIMENSION)
         self._value = Code(arguments, [f])
         self._grad = Code(arguments, [sp.diff(f, s) for s in self.z])
-        self._nodes = u, w
-        self._kept: dict[Any, tuple[Any, Any]] = {}
-
-    def nodes(self, like: Any) -> tuple[Any, Any]:
-        """The directions and weights as arrays like this one; kept, so that a captured graph need not copy them."""
-        xp = array_namespace(like)
-        if is_jax_array(like):
-            u, w = (xp.asarray(a, dtype=like.dtype) for a in self._nodes)
-            return u, w
-        key = xp, like.dtype, device(like)
-        if key not in self._kept:
-            u, w = (xp.asarray(a, dtype=like.dtype, device=device(like)) for a in self._nodes)
-            self._kept[key] = u, w
-        return self._kept[key]
+        self._nodes = Kept(u, w)
 
     def _around(self, at: Place, t: Any) -> tuple[tuple[Any, ...], Any, Any]:
-        u, w = self.nodes(at.t)
+        u, w = self._nodes.like(at.t)
         points = [z[..., None] + t[..., None] * u[:, k] for k, z in enumerate(at.z)]
         return (*points, t[..., None], at.index[:, None] if self.indexed else None, at.d), u, w
 
