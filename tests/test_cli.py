@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def test_a_study_is_printed_drawn_and_written(tmp_path: Path, monkeypatch: pytes
     small = complexity.TABLE[0]
     quick = dataclasses.replace(
         STUDIES["complexity"],
-        jobs=lambda: [("Theorem 3.4", lambda: complexity.measure(small, "wells", d)) for d in (2, 4)],
+        jobs=lambda: [("Theorem 3.4", partial(complexity.measure, small, "wells", d)) for d in (2, 4)],
         conclude=lambda measured: complexity.complexity(measured, [small]),
     )
     monkeypatch.setitem(STUDIES, "complexity", quick)

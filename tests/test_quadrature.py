@@ -73,9 +73,9 @@ def test_it_is_a_closed_form_for_minimize() -> None:
         np.full(5, 2.2),
         method="slgh_r",
         t1=1.0,
-        gamma=0.99,
+        gamma=0.998,
         step=0.002,
-        max_iter=1500,
+        max_iter=3000,
     )
     assert result.fun == pytest.approx(-50, abs=1e-3)
 

@@ -74,7 +74,7 @@ def parse(text: str) -> sp.Expr:
     >>> parse("100*(y - x**2)**2 + (1 - x)**2")
     (1 - x)**2 + 100*(-x**2 + y)**2
     >>> parse("sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))")
-    Sum(x[i]**2 - 10*cos(2*pi*x[i]), (i, 0, d - 1))
+    Sum(-10*cos(2*pi*x[i]) + x[i]**2, (i, 0, d - 1))
     >>> parse("x**2 if x >= 0 else x**2/50")
     Piecewise((x**2, x >= 0), (x**2/50, True))
     """

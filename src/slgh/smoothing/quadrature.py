@@ -37,9 +37,9 @@ class Quadrature:
 
     Notes
     -----
-    Smooth functions converge faster than any power of n, kinks and jumps slowly; `error` estimates how well. The rule sees
-    structure down to about t / sqrt(n). Derivatives divide by t, so that they are taken at t >= eps^(1/3) (gradient) or
-    eps^(1/4) (trace), eps that of the dtype. A run counts an evaluation of F as one.
+    Smooth functions converge faster than any power of n, kinks and jumps slowly; `error` estimates how well. The rule
+    sees structure down to about t / sqrt(n). Derivatives divide by t, so that they are taken at t >= eps^(1/3)
+    (gradient) or eps^(1/4) (trace), eps that of the dtype. A run counts an evaluation of F as one.
 
     Examples
     --------
