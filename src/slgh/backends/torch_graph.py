@@ -108,7 +108,8 @@ class CudaGraph:
         collecting = gc.isenabled()
         gc.disable()  # what is freed on the device in mid-capture breaks it
         try:
-            with warnings.catch_warnings(), torch.cuda.graph(graph):
+            # What other threads do on the device, JAX's for one, is no business of this capture.
+            with warnings.catch_warnings(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
                 self._iterate(first, times)
         except RuntimeError as error:
