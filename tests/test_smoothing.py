@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import pickle
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -158,10 +160,6 @@ def test_closed_forms_agree_with_arbitrary_precision_quadrature(formula: str) ->
         np.testing.assert_allclose(ours, np.array(theirs, float), rtol=1e-12, atol=1e-25)
 
 
-def test_there_are_at_least_forty_formulas() -> None:
-    assert len(FORMULAS) >= 40
-
-
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_the_heat_equation_holds(formula: str) -> None:
     F = slgh.smooth(formula)
@@ -172,8 +170,7 @@ def test_the_heat_equation_holds(formula: str) -> None:
 
 
 def test_the_papers_smoothed_rosenbrock_and_himmelblau_come_out() -> None:
-    x, y = sp.symbols("x y", real=True)
-    t = sp.Symbol("t", positive=True)
+    x, y, t = sp.symbols("x y t")
     rosenbrock = slgh.smooth("100*(y - x**2)**2 + (1 - x)**2").expression
     himmelblau = slgh.smooth("(x**2 + y - 11)**2 + (x + y**2 - 7)**2").expression
     printed_rosenbrock = (
@@ -320,7 +317,7 @@ def test_every_library_gives_the_same(library: str, formula: str) -> None:
 def test_f_itself_is_what_was_written() -> None:
     F = slgh.smooth("100*(y - x**2)**2 + (1 - x)**2")
     assert F.value([1 + 1e-9, 1 + 2e-9], 0.0) == pytest.approx(1e-18, rel=1e-6)
-    assert slgh.smooth("abs(x)").value([[-2.0], [0.0], [3.0]], [0.0, 0.0, 0.0]) == pytest.approx([2, 0, 3], abs=1e-70)
+    assert slgh.smooth("abs(x)").value([[-2.0], [0.0], [3.0]], [0.0, 0.0, 0.0]) == pytest.approx([2, 0, 3], abs=1e-60)
     assert slgh.smooth("heaviside(x)").value([[-1.0], [0.0], [1.0]], [0.0, 0.0, 0.0]).tolist() == [0, 0.5, 1]
 
 
@@ -398,7 +395,128 @@ def test_what_has_no_rule_is_refused_with_the_reason(formula: str) -> None:
     assert "`formula`" in str(caught.value)
 
 
+KINKED = [
+    *("sqrt(abs(x))", "abs(sin(x))", "log(1 + abs(x))", "x**2/(1 + abs(x))", "max(0, tanh(x))", "cos(abs(x) + 1)"),
+    *("tanh(x) if x > 0 else log(1 + x**2)", "abs(x)*abs(y)*sin(x)", "max(x, y, x*y)", "min(x, sin(y))"),
+    *("sign(x)*tanh(x)", "heaviside(x)*cos(x)", "where(x > 0, cos(x), 1)", "sign(sin(x))", "1 if cos(x) > 0 else 0"),
+]
+
+
+@pytest.mark.parametrize("fallback", ["quadrature", "sampling"])
+@pytest.mark.parametrize("formula", KINKED)
+def test_fallbacks_take_what_bends_and_jumps(formula: str, fallback: str) -> None:
+    F = slgh.smooth(formula, fallback=fallback)
+    x, t, u = np.array([0.3, -0.2])[: F.d], 0.5, np.random.default_rng(0).normal(size=(40_000, F.d or 0))
+    f = F(x + t * u)
+    error = 5 * f.std() / 200 + 0.03
+    assert F.value(x, t) == pytest.approx(f.mean(), abs=error)
+    assert F.error(x, t) < 0.2
+    stein = ((f - F(x))[:, None] * u).mean(axis=0) / t
+    np.testing.assert_allclose(F.grad(x, t), stein, atol=0.15)
+    assert np.isfinite([F.value(x, 0.0), F.dt(x, 0.0), *F.grad(x, 0.0)]).all()
+
+
+NESTED = {
+    "exp(-abs(x))": [0.0],
+    "min(max(x, -1), 1)": [-1.0, 1.0],
+    "abs(abs(x) - 1)": [-1.0, 0.0, 1.0],
+    "max(0, x, 2*x - 1)**2": [0.0, 1.0],
+}
+
+
+@pytest.mark.parametrize("formula", NESTED)
+def test_nested_bends_of_one_variable_have_closed_forms(formula: str) -> None:
+    F = slgh.smooth(formula)
+    with mp.workdps(30):
+        value, grad, trace = reference(formula, NESTED[formula])
+    x, t = np.array(POINTS[1]), np.array(RADIUS)
+    np.testing.assert_allclose(F.value(x, t), float(value), rtol=1e-12)
+    np.testing.assert_allclose(F.grad(x, t), [float(g) for g in grad], rtol=1e-12)
+    np.testing.assert_allclose(F.trace(x, t), float(trace), rtol=1e-11)
+
+
+def test_empty_ranges_are_0_and_1() -> None:
+    assert slgh.smooth("sum(x[i]**2 for i in range(1, 1)) + x[0]**2").value([3.0, 1.0], 0.0) == 9
+    F = slgh.smooth(
+        "sum(100*(x[i+1] - x[i]**2)**2 for i in range(d-1)) + prod(cos(x[i]) for i in range(1, d)) + x[0]**2"
+    )
+    assert F([3.0]) == 10
+    np.testing.assert_array_equal(F.grad([3.0], 0.0), [6])
+
+
+def test_conditions_on_the_index_are_exact() -> None:
+    assert slgh.smooth("sum(x[i]**2 if i >= 2 else 0 for i in range(d))")(np.ones(4)) == 2
+    assert slgh.smooth("sum(x[i]**2 if i > 2 else 0 for i in range(d))")(np.ones(4)) == 1
+
+
+def test_the_sign_of_an_index_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="not known whether this is positive"):
+        slgh.smooth("sum(abs(i*x[i+1]) for i in range(-1, d-1))")
+    assert slgh.smooth("sum(abs((i + 1)*x[i]) for i in range(d))")([-1.0, 2.0]) == 5
+
+
+def test_points_and_radii_broadcast() -> None:
+    for formula in ("x + y", "x*y + 3", "x**2 + abs(y)", "x**2*cos(y)"):
+        F = slgh.smooth(formula)
+        x, t = np.random.default_rng(0).normal(size=(5, 1, 2)), np.array([0.1, 0.2, 0.3])
+        whole = np.broadcast_to(x, (5, 3, 2)), np.broadcast_to(t, (5, 3))
+        for what in ("value", "grad", "dt", "trace"):
+            np.testing.assert_array_equal(getattr(F, what)(x, t), getattr(F, what)(*whole))
+
+
+def test_radii_may_be_whole_numbers_of_any_library() -> None:
+    F = slgh.smooth("x**4 + abs(y)")
+    x = np.ones((2, 2))
+    np.testing.assert_allclose(F.value(x, np.array([0, 1])), F.value(x, np.array([0.0, 1.0])))
+    assert F.value(x.astype("f4"), np.float64(0.5)).dtype == np.float32
+    assert np.isnan(F.value(x, np.nan)).all()
+    assert F.dt([10.0, 10.0], 0.0) == pytest.approx(0, abs=1e-50)
+    with pytest.raises(TypeError, match="`x` must be real"):
+        F.value(x * 1j, 0.0)
+
+
+def test_powers_of_waves_and_many_cases_are_quick() -> None:
+    start = time.perf_counter()
+    assert slgh.smooth("cos(x)**64").value([0.0], 0.0) == pytest.approx(1)
+    steps = " else ".join(f"x**{k % 3} if x > {20 - k}" for k in range(15)) + " else 0"
+    assert slgh.smooth(steps).value([15.5], 0.0) == pytest.approx(15.5**2)
+    assert time.perf_counter() - start < 10
+
+
+def test_the_expression_is_in_the_users_symbols() -> None:
+    x = sp.Symbol("x", positive=True)
+    F = slgh.smooth(x**2 + sp.Abs(x - 1))
+    assert F.symbols == (x,)
+    number = F.expression.subs({x: 0.7, F.t: 0.6})
+    assert float(number) == pytest.approx(float(F.value([0.7], 0.6)), rel=1e-14)
+    assert slgh.smooth("t**2 + x").t.name == "radius"
+    v = slgh.smooth("sum(v[i]**2 for i in range(3)) + v[0]")
+    assert sp.diff(v.expression.doit(), sp.IndexedBase("v")[0]) == 2 * sp.IndexedBase("v")[0] + 1
+
+
+def test_a_smoothed_formula_can_be_pickled_and_called() -> None:
+    F = slgh.smooth("x**2*cos(y) + tanh(x)", fallback="quadrature")
+    F.grad([1.0, 2.0], 0.5)
+    again = pickle.loads(pickle.dumps(F))
+    assert again.value([1.0, 2.0], 0.5) == F.value([1.0, 2.0], 0.5)
+    assert F([1.0, 2.0]) == F.value([1.0, 2.0], 0.0)
+
+
+def test_a_function_of_one_linear_form_is_averaged_along_it() -> None:
+    F = slgh.smooth("3*tanh(a + 2*b - c + 0.5*x + y)", fallback="quadrature")
+    x, t = np.array([0.1, 0.2, 0.3, 0.4, 0.5]), 0.7
+    u = np.random.default_rng(0).normal(size=(10**5, 5))
+    f = F(x + t * u)
+    assert abs(F.value(x, t) - f.mean()) < 5 * f.std() / 10**2.5
+    np.testing.assert_allclose(F.grad(x, t), ((f - F(x))[:, None] * u).mean(axis=0) / t, atol=0.1)
+    assert F.error(x, t) < 1e-3
+    assert slgh.smooth("x").error([1.0], 0.5) == 0
+
+
 REFUSED = {
+    "sum(exp(i*x[i]**2) for i in range(d))": "infinite, or not known to be finite",
+    "x*sum(i for i in range(2000000000))": "cannot be written out",
+    "x*sum(sum(i*j for i in range(3000)) for j in range(3000))": "cannot be written out",
     "x + y[0]": "plain names, or one name with subscripts",
     "x[0] + y[0]": "one name",
     "sum(x[i]*x[j] for i in range(d) for j in range(d))": "d=",
@@ -416,11 +534,11 @@ def test_bad_formulas_are_refused(formula: str) -> None:
 def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="`d` must be the number of variables, 2"):
         slgh.smooth("x + y", d=3)
-    with pytest.raises(ValueError, match="`variables` must name each variable"):
+    with pytest.raises(ValueError, match="`variables` must name each of x, y once"):
         slgh.smooth("x + y", variables=["x"])
     with pytest.raises(ValueError, match="`fallback` must be one of"):
         slgh.smooth("x", fallback="guess")
-    with pytest.raises(TypeError, match=r"sympy\.cos, not numpy\.cos"):
+    with pytest.raises(TypeError, match=r"sympy.*not numpy\.cos"):
         slgh.smooth(lambda x: np.cos(x))
     with pytest.raises(TypeError, match="`formula` must be text"):
         slgh.smooth(3.0)  # type: ignore[arg-type]

@@ -1,52 +1,83 @@
-"""`smooth`: a formula's Gaussian homotopy in closed form."""
+"""`Smoothed`, a formula's Gaussian homotopy: what `slgh.smooth` returns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
-from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
 
 from slgh import checks
 from slgh.smoothing.formula import Body, Formula, cut, read_formula
 from slgh.smoothing.gaussian import Names
 from slgh.smoothing.nodes import FALLBACKS, Nodes
-from slgh.smoothing.normal import normal_cdf, normal_pdf
-from slgh.smoothing.pieces import INDEX, Averaged, Closed, Factors, Piece, Rule, T, resolve
+from slgh.smoothing.normal import as_erf
+from slgh.smoothing.pieces import Averaged, Closed, Factors, Piece, Rule, Runs, T, index_from, resolve
 from slgh.smoothing.terms import NoClosedForm, factorise, held_as_exp, smooth_expression
 
 
 class Smoothed:
     r"""The Gaussian homotopy F(x, t) = E f(x + t u) of a formula, and its derivatives.
 
-    Points x are (..., d), radii t (...) or numbers, of NumPy, PyTorch or JAX. f itself is t = 0; where f jumps, F(x, 0)
-    is the mean of both sides.
+    Points x are (..., d), radii t (...) or numbers, which broadcast against each other, of NumPy, PyTorch or JAX. f
+    itself is t = 0, `F(x)`; where f jumps, F(x, 0) is the mean of both sides.
 
     Attributes
     ----------
     expression
-        F as a SymPy expression in the formula's variables and t. Terms without a closed form stand in it as unevaluated
-        Expectation(term).
-    variables
-        Their names in order, as x is; for a vector those of its components, where d is known.
+        F as a SymPy expression in `symbols` and `t`. Terms without a closed form stand in it as Expectation(term).
+    symbols, t
+        The symbols of the variables in order, as x is (for a vector of any length, the IndexedBase), and of the radius.
     d
         The number of variables, or None where the formula is for any.
     """
 
-    def __init__(self, formula: Formula, pieces: list[Piece], expression: Any) -> None:
-        self._formula, self._pieces, self.expression = formula, pieces, expression
+    def __init__(self, formula: Formula, fallback: str | None, nodes: int | None) -> None:
+        self._made_of = formula, fallback, nodes
+        self._formula = formula
         self.d = formula.d
-        self._singular = expression.has(normal_pdf, normal_cdf)
+        self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes)
+        self._singular = any(piece.rule.singular for piece in self._pieces)
+
+    def __reduce__(self) -> Any:
+        return Smoothed, self._made_of
 
     @property
     def variables(self) -> tuple[str, ...]:
+        """The names of the variables in order; for a vector of any length none."""
         if self._formula.names or self.d is None:
             return self._formula.names
         return tuple(f"{self._formula.vector}[{i}]" for i in range(self.d))
+
+    @cached_property
+    def symbols(self) -> Any:
+        formula = self._formula
+        if formula.vector is not None:
+            base = sp.IndexedBase(formula.vector)
+            return base if self.d is None else tuple(base[i] for i in range(self.d))
+        own = {ours.name: theirs for ours, theirs in formula.own}
+        return tuple(own.get(name, sp.Symbol(name)) for name in formula.names)
+
+    @cached_property
+    def t(self) -> sp.Symbol:
+        return sp.Symbol("radius" if "t" in self.variables else "t")
+
+    @cached_property
+    def expression(self) -> Any:
+        formula = self._formula
+        F = as_erf(sp.Add(*self._terms)).xreplace({T: self.t})
+        if formula.vector is None:
+            ours = [sp.Symbol(name, real=True) for name in formula.names]
+            return F.xreplace(dict(zip(ours, self.symbols, strict=True)))
+        real, plain = sp.IndexedBase(formula.vector, real=True), sp.IndexedBase(formula.vector)
+        return F.replace(
+            lambda e: isinstance(e, sp.Indexed) and e.base == real, lambda e: plain[e.indices] if e.indices else e
+        )
 
     def value(self, x: Any, t: Any) -> Any:
         """F(x, t), (...)."""
@@ -81,28 +112,57 @@ class Smoothed:
         """f(x), which is F(x, 0)."""
         return self.value(x, 0.0)
 
+    __call__ = fun
+
+    def error(self, x: Any, t: Any) -> Any:
+        """An estimate of the error of F(x, t), (...): 0 in closed form, else how far half the nodes are from all."""
+        value = self.value(x, t)
+        if not self._approximate:
+            return 0 * value
+        return array_namespace(value).abs(value - self._coarse.value(x, t))
+
+    @cached_property
+    def _coarse(self) -> Smoothed:
+        formula, fallback, nodes = self._made_of
+        return Smoothed(formula, fallback, max(1, (nodes or self._approximate) // 2))
+
     def _sum(self, what: str, x: Any, t: Any) -> Any:
         x, t, xp = self._read(x, t)
         found = [getattr(piece, what)(x, t, xp) for piece in self._pieces]
         return sum(found[1:], found[0])
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
-        """x and t as arrays of one library, and its namespace."""
+        """x (..., d) and t (...) as arrays of one library, dtype and leading shape, and the library's namespace."""
         if not is_array_api_obj(x):
             x = np.asarray(x, float)
         xp = array_namespace(x)
+        if is_array_api_obj(t) and is_numpy_array(x) and not is_numpy_array(t):
+            xp = array_namespace(t)
+            x = xp.asarray(x, device=device(t))
         if x.dtype != xp.float64 and x.dtype != xp.float32:
+            if xp.isdtype(x.dtype, "complex floating"):
+                raise TypeError(f"`x` must be real, got dtype {x.dtype}.")
             x = xp.astype(x, xp.float64)
+        self._check(x)
+        if not is_array_api_obj(t) or t.dtype != x.dtype or array_namespace(t) is not xp:
+            t = xp.asarray(t, dtype=x.dtype, device=device(x))
+        shape = tuple(x.shape[:-1])
+        if tuple(t.shape) != shape:
+            shape = np.broadcast_shapes(shape, tuple(t.shape))
+            x, t = xp.broadcast_to(x, (*shape, x.shape[-1])), xp.broadcast_to(t, shape)
+        if self._singular:  # a half-line's density divides by t: 0 becomes what is 0 after it is squared
+            least = float(xp.finfo(x.dtype).smallest_normal) ** 0.2
+            t = xp.where(xp.abs(t) < least, xp.full_like(t, least), t)
+        return x, t, xp
+
+    def _check(self, x: Any) -> None:
         d, formula = (x.shape[-1] if x.ndim else 0), self._formula
         if d < formula.least or (formula.d is not None and d != formula.d):
             wanted = f"{formula.least} or more" if formula.d is None else formula.d
-            raise ValueError(f"`x` must have {wanted} variables along its last axis, got shape {tuple(x.shape)}.")
-        if not is_array_api_obj(t):
-            t = xp.asarray(t, dtype=x.dtype, device=device(x))
-        if self._singular:  # a half-line's density divides by t: 0 becomes what is 0 after it is squared
-            least = float(xp.finfo(x.dtype).smallest_normal) ** 0.25
-            t = xp.where(t > least, t, xp.full_like(t, least))
-        return x, t, xp
+            several = " (points of one variable are x[:, None])" if formula.d == 1 else ""
+            raise ValueError(
+                f"`x` must have {wanted} variables along its last axis{several}, got shape {tuple(x.shape)}."
+            )
 
     def __repr__(self) -> str:
         return f"Smoothed({self.expression})"
@@ -119,43 +179,76 @@ def build(
         checks.choice("fallback", fallback, list(FALLBACKS))
     if nodes is not None:
         checks.count("nodes", nodes)
-    read = read_formula(formula, d, variables)
+    return Smoothed(read_formula(formula, d, variables), fallback, nodes)
+
+
+def assemble(formula: Formula, fallback: str | None, nodes: int | None) -> tuple[list[Piece], list[Any], int]:
+    """The pieces that F is evaluated by, its terms as expressions, and how many nodes an axis there are, or 0."""
     pieces: list[Piece] = []
-    shown: list[Any] = []
-    for body in cut(read):
+    terms: list[Any] = []
+    used: list[int] = []
+
+    def choose_nodes(m: int) -> Nodes:
+        u, w = FALLBACKS[str(fallback)](nodes, m)
+        used.append(round(len(w) ** (1 / m)) if fallback == "quadrature" else len(w) // 2)
+        return u, w
+
+    for body in cut(formula):
         name = Names()
         closed, left = smooth_expression(body.expression, body.z, T, name)
-        if left and fallback is None:
-            raise ValueError(no_closed_form(left, body, read))
+        if left and (fallback is None or any(error.infinite for _, error in left)):
+            raise ValueError(no_closed_form(left, body, formula))
         if left and body.product:
-            closed, left = sp.Integer(0), [(body.expression, left[0][1])]
+            closed, left = sp.S.Zero, [(body.expression, left[0][1])]
         if closed != 0:
-            rule: Rule = Closed(closed, body.z, name.meaning)
+            rule: Rule = Closed(closed, body.z, name.meaning, body.runs.index)
             pieces.append(Piece(runs=body.runs, rule=rule, product=body.product, factor=body.factor))
-            shown.append(written(resolve(closed, name.meaning), body, read))
+            terms.append(written(resolve(closed, name.meaning), body, formula))
         for term, _ in left:
             own = [k for k, s in enumerate(body.z) if s in term.free_symbols]
             runs = replace(body.runs, offsets=tuple(body.runs.offsets[k] for k in own))
-            rule = averaged(term, tuple(body.z[k] for k in own), partial(FALLBACKS[str(fallback)], nodes))
+            rule = averaged(term, tuple(body.z[k] for k in own), body.runs.index, choose_nodes)
             pieces.append(Piece(runs=runs, rule=rule, product=body.product, factor=body.factor))
-            shown.append(written(sp.Function("Expectation")(term), body, read))
-    return Smoothed(read, pieces, sp.Add(*shown))
+            terms.append(written(sp.Function("Expectation")(term), body, formula))
+    if not pieces:  # a formula that is 0
+        z = sp.Symbol("z0", real=True)
+        pieces.append(Piece(runs=Runs(offsets=(0,)), rule=Closed(sp.S.Zero, (z,), {}, index_from(0))))
+    return pieces, terms, max(used, default=0)
 
 
-def averaged(term: Any, z: tuple[sp.Symbol, ...], choose_nodes: Callable[[int], Nodes]) -> Rule:
+def averaged(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes: Callable[[int], Nodes]) -> Rule:
     """A term without a closed form, by nodes; factors that share no variable each by their own."""
-    factors = factorise(term, z)
-    if len(factors) == 1:
-        return Averaged(term, z, *choose_nodes(len(z)))
+    constant, factors = term.as_independent(*z, as_Add=False)
+    groups = [held_as_exp(group) for group in factorise(factors, z)]
+    if len(groups) == 1:
+        direction = ridge(term, z)
+        if direction is None:
+            return Averaged(term, z, *choose_nodes(len(z)), index, len(z))
+        u, w = choose_nodes(1)
+        return Averaged(term, z, u * direction, w, index, 1)
     rules: list[Rule] = []
     owners = []
-    for factor in factors:
-        owners.append([k for k, s in enumerate(z) if s in factor.free_symbols])
-        own = tuple(z[k] for k in owners[-1])
+    for k, group in enumerate(groups):
+        own = tuple(s for s in z if s in group.free_symbols)
+        owners.append([z.index(s) for s in own])
+        group = constant * group if k == 0 else group
         name = Names()
-        closed, left = smooth_expression(factor, own, T, name)
-        rules.append(averaged(held_as_exp(factor), own, choose_nodes) if left else Closed(closed, own, name.meaning))
+        closed, left = smooth_expression(group, own, T, name)
+        closed_rule = partial(Closed, closed, own, name.meaning, index)
+        rules.append(averaged(group, own, index, choose_nodes) if left else closed_rule())
     return Factors(rules, owners)
+
+
+def ridge(term: Any, z: tuple[sp.Symbol, ...]) -> Any:
+    """The unit vector a, where the term is a function of a'z alone, which takes nodes along a only; or None."""
+    if len(z) == 1:
+        return None
+    slopes = [sp.diff(term, s) for s in z]
+    ratios = [sp.cancel(slope / slopes[0]) if slopes[0] != 0 else sp.nan for slope in slopes]
+    if not all(ratio.is_number and ratio.is_finite for ratio in ratios):
+        return None
+    a = np.array([float(ratio) for ratio in ratios])
+    return a / math.sqrt(float(a @ a))
 
 
 def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Formula) -> str:
@@ -165,6 +258,8 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
         return str(written(part, body, formula))[:200]
 
     terms = "; ".join(f"{show(term)}, because {error.why} {show(error.blame)}" for term, error in left)
+    if any(error.infinite for _, error in left):
+        return f"`formula` cannot be smoothed in {terms}."
     return (
         f"`formula` has no closed form under a Gaussian in {terms}. Pass fallback='quadrature' (Gauss-Hermite, for "
         "terms of up to 4 variables) or fallback='sampling', or minimise the function itself by a zeroth-order method."
@@ -178,8 +273,8 @@ def written(expression: Any, body: Body, formula: Formula) -> Any:
     x = sp.IndexedBase(formula.vector, real=True)
     runs = body.runs
     single = runs.start == 0 and runs.stop == 1
-    index = sp.Integer(0) if single else INDEX
+    index = sp.S.Zero if single else runs.index
     shown = expression.xreplace({z: x[runs.slope * index + o] for z, o in zip(body.z, runs.offsets, strict=True)})
     if single:
-        return shown
-    return body.factor * (sp.Product if body.product else sp.Sum)(shown, (INDEX, runs.start, runs.stop - 1))
+        return body.factor * shown
+    return body.factor * (sp.Product if body.product else sp.Sum)(shown, (index, runs.start, runs.stop - 1))

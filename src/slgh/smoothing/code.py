@@ -26,11 +26,22 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
             return f"sqrt({base})" if node.exp > 0 else f"(1/sqrt({base}))"
         return f"({base})**({self._print(node.exp)})"
 
+    def _called(self, node: Any) -> str:
+        """A call of the function of that name."""
+        return f"{type(node).__name__}({', '.join(self._print(a) for a in node.args)})"
+
+    # LambdaPrinter's own are for numbers: they branch on values.
+    _print_Abs = _print_sign = _print_Max = _print_Min = _print_Heaviside = _print_DiracDelta = _called
+
     def _print_Piecewise(self, node: Any) -> str:
-        (value, condition), *rest = node.args
-        if condition == sp.true or not rest:
-            return str(self._print(value))
-        return f"where({self._print(condition)}, {self._print(value)}, {self._print_Piecewise(sp.Piecewise(*rest))})"
+        text = "nan"
+        for value, condition in reversed(node.args):
+            text = (
+                self._print(value)
+                if condition == sp.true
+                else f"where({self._print(condition)}, {self._print(value)}, {text})"
+            )
+        return text
 
     def _print_And(self, node: Any) -> str:
         return "(" + " & ".join(f"({self._print(a)})" for a in node.args) + ")"
@@ -75,14 +86,15 @@ def runtime(xp: Any) -> dict[str, Any]:
 
         return folded
 
-    names = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "abs", "sign", "where")
+    names = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "sign", "where")
     return {
         **{name: getattr(xp, name) for name in names},
+        "nan": math.nan,
         "Abs": xp.abs,
         "Heaviside": lambda x, half=0.5: (1 + xp.sign(x)) / 2,
         "Max": fold(lambda a, b: a > b),
         "Min": fold(lambda a, b: a < b),
-        "DiracDelta": xp.zeros_like,
+        "DiracDelta": lambda x: 0 * x,  # between the nodes: a jump's mass is in the differences of f, not in its slope
         "erf": special.erf,
         "power": power,
         "normal_cdf": normal_cdf,
@@ -92,6 +104,8 @@ def runtime(xp: Any) -> dict[str, Any]:
 
 def fold_numbers(node: Any) -> Any:
     """Numbers such as 2*pi**2 computed beforehand; whole numbers stay."""
+    if isinstance(node, sp.Piecewise):
+        return sp.Piecewise(*((fold_numbers(value), condition) for value, condition in node.args))
     if node.is_Integer or not node.args or isinstance(node, sp.logic.boolalg.Boolean):
         return sp.Float(node, 17) if node.is_number and not node.is_Integer else node
     if node.is_number:

@@ -12,11 +12,11 @@ import numpy as np
 import sympy as sp
 
 from slgh import checks
-from slgh.smoothing.parse import DIMENSION, parse
-from slgh.smoothing.pieces import INDEX, Runs
+from slgh.smoothing.parse import DIMENSION, read_text
+from slgh.smoothing.pieces import Runs
 
-UNROLLED = 20_000
-"""The most terms that a sum may be written out into."""
+UNROLLED, MULTIPLIED = 20_000, 1_000
+"""The most terms that all sums together may be written out into, and the most factors of a product."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class Formula:
     """A formula with its variables in order: names, or the components of one vector."""
 
     expression: Any
+    """In real symbols, or components of a real vector."""
     names: tuple[str, ...]
     """The plain variables; empty for a vector."""
     vector: str | None
@@ -45,53 +46,90 @@ class Formula:
     """The number of variables, where it is known."""
     least: int
     """The least number of variables."""
+    own: tuple[tuple[Any, Any], ...] = ()
+    """The user's own symbols for ours, where they differ: those of a SymPy expression have their own assumptions."""
 
 
 def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -> Formula:
     """A formula from text, a SymPy expression, or a function of symbols."""
     if d is not None:
         checks.count("d", d)
+    if variables is not None and (isinstance(variables, str) or not all(isinstance(v, str) for v in variables)):
+        raise TypeError(f"`variables` must be a list of names, got {variables!r}.")
+    mentioned: set[str] = set()
     if isinstance(formula, str):
-        expression = parse(formula)
-    elif isinstance(formula, sp.Basic):
+        expression, mentioned = read_text(formula)
+    elif isinstance(formula, sp.Basic | sp.MatrixBase):
         expression = formula
     elif callable(formula):
         expression, variables = call_with_symbols(formula, d, variables)
     else:
         raise TypeError(f"`formula` must be text, a SymPy expression or a function, got {type(formula).__name__}.")
-    bases = sorted({a.base.label.name for a in expression.atoms(sp.Indexed)})
+    if not isinstance(expression, sp.Expr) or expression.has(sp.I, sp.nan, sp.oo, sp.zoo, sp.MatrixSymbol):
+        raise ValueError(f"`formula` must be a real number at each point, got {str(expression)[:200]}.")
+    indexed = expression.atoms(sp.Indexed)
+    bases = sorted({a.base.label.name for a in indexed})
     bound = {limit[0] for s in expression.atoms(sp.Sum, sp.Product) for limit in s.limits}
-    labels = {sp.Symbol(name) for name in bases} | {a.base.label for a in expression.atoms(sp.Indexed)}
-    plain = expression.free_symbols - bound - labels - expression.atoms(sp.Indexed) - {DIMENSION}
+    labels = {sp.Symbol(name) for name in bases} | {a.base.label for a in indexed}
+    plain = {s for s in expression.free_symbols - bound - labels - indexed if s != DIMENSION}
+    if bases:
+        dimension = {s for s in plain if s.name == "d"}
+        expression, plain = expression.xreplace(dict.fromkeys(dimension, DIMENSION)), plain - dimension
     if len(bases) > 1 or (bases and plain):
-        raise ValueError(
-            f"`formula` must have plain variables or one vector, got {', '.join([*bases, *map(str, plain)])}."
-        )
+        names = ", ".join([*bases, *sorted(map(str, plain))])
+        raise ValueError(f"`formula` must have plain variables, or one vector, got {names}.")
     if bases:
         if variables is not None:
             raise ValueError("`variables` orders plain variables; a vector's are in order.")
         return read_vector(expression, bases[0], d)
-    names = sorted((s.name for s in plain), key=natural) if variables is None else list(variables)
-    missing = [s.name for s in plain if s.name not in names]
-    if missing or len(set(names)) < len(names):
-        raise ValueError(f"`variables` must name each variable once, {missing or names} included; got {names}.")
+    return read_plain(expression, plain, mentioned, d, variables, keep=isinstance(formula, sp.Basic))
+
+
+def read_plain(
+    expression: Any,
+    plain: set[Any],
+    mentioned: set[str],
+    d: int | None,
+    variables: Sequence[str] | None,
+    *,
+    keep: bool,
+) -> Formula:
+    """A formula in plain variables; `mentioned` are those of the text, also where they cancelled.
+
+    `keep`: the symbols are the user's own.
+    """
+    found = {s.name for s in plain}
+    if len(found) < len(plain):
+        raise ValueError(f"`formula` has different symbols of the same name, among {sorted(map(str, plain))}.")
+    names = sorted(found | mentioned, key=natural) if variables is None else list(variables)
+    if len(set(names)) < len(names) or not found <= set(names):
+        raise ValueError(f"`variables` must name each of {', '.join(sorted(found, key=natural))} once, got {names}.")
     if not names:
         raise ValueError(f"`formula` must have a variable, got {expression}.")
     if d is not None and d != len(names):
         raise ValueError(f"`d` must be the number of variables, {len(names)} ({', '.join(names)}); got d={d}.")
     real = {s: sp.Symbol(s.name, real=True) for s in plain}
-    expression = expression.xreplace(real).subs(DIMENSION, len(names))
-    return Formula(expression=expression, names=tuple(names), vector=None, d=len(names), least=len(names))
+    return Formula(
+        expression=expression.xreplace(real).subs(DIMENSION, len(names)),
+        names=tuple(names),
+        vector=None,
+        d=len(names),
+        least=len(names),
+        own=tuple((ours, theirs) for theirs, ours in real.items()) if keep else (),
+    )
 
 
 def read_vector(expression: Any, name: str, d: int | None) -> Formula:
     """A formula in x[0], x[1], ... or x[i]."""
     base = sp.IndexedBase(name, real=True)
+    if any(len(a.indices) != 1 for a in expression.atoms(sp.Indexed)):
+        raise ValueError(f"`formula` must have one subscript a variable, as in {name}[i]; got {str(expression)[:200]}.")
     expression = expression.replace(lambda e: isinstance(e, sp.Indexed), lambda e: base[e.indices])
     fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
+    if min(fixed, default=0) < 0:
+        raise ValueError(f"`formula`: subscripts count from 0, got {name}[{min(fixed)}].")
     least = max(fixed, default=0) + 1
-    sums = expression.has(sp.Sum, sp.Product)
-    if d is None and not sums and not expression.has(DIMENSION):
+    if d is None and not expression.has(sp.Sum, sp.Product, DIMENSION):
         d = least
     if d is not None and d < least:
         raise ValueError(f"`d` must be at least {least}, the formula has {name}[{least - 1}]; got d={d}.")
@@ -111,7 +149,11 @@ def call_with_symbols(
     function: Callable[..., Any], d: int | None, variables: Sequence[str] | None
 ) -> tuple[Any, Sequence[str] | None]:
     """Call a function with symbols instead of numbers: one an argument, or with `d` one vector of them."""
-    parameters = list(inspect.signature(function).parameters)
+    try:
+        kinds = inspect.signature(function).parameters
+    except ValueError:
+        raise TypeError(f"`formula` must be a function whose arguments can be seen, got {function!r}.") from None
+    parameters = [name for name, p in kinds.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(parameters) == 1 and d is not None:
         x = sp.IndexedBase(parameters[0], real=True)
         given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object),)
@@ -123,7 +165,8 @@ def call_with_symbols(
     except (TypeError, AttributeError, sp.SympifyError) as error:
         hint = "" if d is not None else ", and `d=` for a function of one vector"
         raise TypeError(
-            f"`formula` must be written with operations of SymPy (sympy.cos, not numpy.cos{hint}): {error}"
+            "`formula` must be written with operations of SymPy (sympy.cos, sympy.Max, sympy.Piecewise, not numpy.cos, "
+            f"max, if{hint}): {error}"
         ) from error
     return found, variables
 
@@ -198,39 +241,44 @@ def rolled(term: Any) -> Body | None:
         return None
     z = placeholders(len(subscripts))
     to_z = {a: z[subscripts.index(a.indices[0])] for a in inside.atoms(sp.Indexed)}
-    body = (inside if product else outside * inside).xreplace(to_z | {index: INDEX})
     runs = Runs(offsets=tuple(map(int, offsets)), slope=int(slope), start=start, stop=last + 1)
+    body = (inside if product else outside * inside).xreplace(to_z | {index: runs.index})
     return Body(expression=body, z=z, runs=runs, product=product, factor=outside if product else sp.Integer(1))
 
 
 def unroll(term: Any, formula: Formula) -> Any:
     """Write sums and products over indices out, for which d must be known."""
-    if not term.has(sp.Sum, sp.Product, DIMENSION):
+    fixed = not term.has(sp.Sum, sp.Product) and not any(a.has(DIMENSION) for a in term.atoms(sp.Indexed))
+    if fixed or not term.has(sp.Sum, sp.Product, DIMENSION):
         return term
     if formula.d is None:
         raise ValueError(f"`formula`: the number of variables must be known for this term, pass d=...: {term}.")
-    term = term.subs(DIMENSION, formula.d)
+    term, room = term.subs(DIMENSION, formula.d), [UNROLLED]
 
     def visit(node: Any) -> Any:
         if not node.has(sp.Sum, sp.Product):
             return node
         if isinstance(node, sp.Sum | sp.Product):
             kind = sp.Add if isinstance(node, sp.Sum) else sp.Mul
-            return kind(*(visit(node.function.subs(values)) for values in every_index(node)))
+            return kind(*(visit(node.function.subs(values)) for values in every_index(node, room)))
         return node.func(*map(visit, node.args))
 
     return visit(term)
 
 
-def every_index(node: Any) -> list[dict[Any, int]]:
-    """The values of the indices of a sum, outer ones first, which bounds of the inner ones may depend on."""
+def every_index(node: Any, room: list[int]) -> list[dict[Any, int]]:
+    """The values of the indices of a sum, outer ones first, which bounds of the inner ones may depend on.
+
+    `room` is how many there may be yet, in this sum and all others.
+    """
     found: list[dict[Any, int]] = [{}]
     for index, start, last in reversed(node.limits):
-        found = [
-            {**outer, index: i} for outer in found for i in range(int(start.subs(outer)), int(last.subs(outer)) + 1)
-        ]
-        if len(found) > UNROLLED:
-            raise ValueError(f"`formula`: a sum of more than {UNROLLED} terms cannot be written out: {node}.")
+        ends = [(outer, int(start.subs(outer)), int(last.subs(outer)) + 1) for outer in found]
+        most = room[0] if isinstance(node, sp.Sum) else min(room[0], MULTIPLIED)
+        if sum(max(0, stop - first) for _, first, stop in ends) > most:
+            raise ValueError(f"`formula`: more than {most} terms cannot be written out: {str(node)[:200]}.")
+        found = [{**outer, index: i} for outer, first, stop in ends for i in range(first, stop)]
+    room[0] -= len(found)
     return found
 
 

@@ -168,6 +168,11 @@ class Quadratic:
     @classmethod
     def of(cls, exponent: Any, z: tuple[sp.Symbol, ...]) -> Quadratic:
         """Complete the square."""
+        if exponent == 0:
+            n = len(z)
+            return cls(z=z, A=sp.zeros(n), c=sp.zeros(n, 1), b=sp.zeros(n, 1), constant=sp.S.Zero)
+        if len(z) == 1:
+            return cls._of_one(exponent, z)
         origin = dict.fromkeys(z, sp.Integer(0))
         A = -sp.hessian(exponent, z).applyfunc(sp.expand)
         linear = sp.Matrix([sp.diff(exponent, s) for s in z]).xreplace(origin)
@@ -176,11 +181,24 @@ class Quadratic:
         constant = exponent.xreplace(origin) + sp.cancel((c.T * A * c)[0]) / 2
         return cls(z=z, A=A, c=c, b=b, constant=constant)
 
+    @classmethod
+    def _of_one(cls, exponent: Any, z: tuple[sp.Symbol, ...]) -> Quadratic:
+        """The same in one variable, without matrices, which are slow."""
+        two, one, constant = (sp.expand(exponent).coeff(z[0], power) for power in (2, 1, 0))
+        A = -2 * two
+        c = sp.cancel(one / A) if A != 0 else sp.S.Zero
+        b = one if A == 0 else sp.S.Zero
+        constant += sp.expand(c * one) / 2 if A != 0 else 0
+        return cls(z=z, A=sp.Matrix([A]), c=sp.Matrix([c]), b=sp.Matrix([b]), constant=constant)
+
     def shrinkage(self, t: sp.Symbol) -> tuple[Any, Any, Any]:
         """S = (I + t^2 A)^-1, A S, and det S."""
         one = sp.eye(len(self.z))
         if not any(self.A):
             return one, self.A, sp.Integer(1)
+        if len(self.z) == 1:
+            s = 1 / (1 + t**2 * self.A[0])
+            return sp.Matrix([s]), sp.Matrix([self.A[0] * s]), s
         if len(self.z) <= SYMBOLIC or self.A.free_symbols:
             S = (one + t**2 * self.A).inv(method="ADJ").applyfunc(sp.cancel)
             return S, (self.A * S).applyfunc(sp.cancel), 1 / sp.expand((one + t**2 * self.A).det())

@@ -34,8 +34,17 @@ class Kept:
 Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Directions (J, m) and weights (J,)."""
 
+MOST = 20_000
+"""The most nodes of a rule."""
+
 PER_AXIS = {1: 128, 2: 64, 3: 20, 4: 10}
 """How many nodes an axis has by default, for so many variables."""
+
+
+def at_least(t: Any, power: float, xp: Any) -> Any:
+    """t, but not below eps^power, where what is divided by it would be rounding."""
+    least = float(xp.finfo(t.dtype).eps) ** power
+    return xp.where(t > least, t, xp.full_like(t, least))
 
 
 def gauss_hermite(m: int, n: int) -> Nodes:
@@ -45,7 +54,9 @@ def gauss_hermite(m: int, n: int) -> Nodes:
     >>> u.shape, bool(abs(w @ u[:, 0] ** 4 - 3) < 1e-12)
     ((9, 2), True)
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
+    from scipy import special
+
+    nodes, weights = special.roots_hermitenorm(n)  # NumPy's overflows beyond some 300 nodes
     weights = weights / math.sqrt(2 * math.pi)
     u = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * m, indexing="ij")], axis=-1)
     w = np.prod([axis.ravel() for axis in np.meshgrid(*[weights] * m, indexing="ij")], axis=0)
@@ -75,7 +86,10 @@ def by_quadrature(nodes: int | None, m: int) -> Nodes:
             f"`fallback` 'quadrature' is for terms of up to {max(PER_AXIS)} variables, one here has {m}. Pass "
             "fallback='sampling'."
         )
-    return gauss_hermite(m, PER_AXIS[m] if nodes is None else nodes)
+    n = PER_AXIS[m] if nodes is None else nodes
+    if n**m > MOST:
+        raise ValueError(f"`nodes` must be at most {int(MOST ** (1 / m))} for a term of {m} variables, got nodes={n}.")
+    return gauss_hermite(m, n)
 
 
 def by_sampling(nodes: int | None, m: int) -> Nodes:

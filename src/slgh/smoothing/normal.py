@@ -34,3 +34,10 @@ class normal_pdf(sp.Function):  # type: ignore[misc]
         if argindex == 1:
             return -mu / v * self
         return (mu**2 / (2 * v**2) - 1 / (2 * v)) * self
+
+
+def as_erf(expression: Any) -> Any:
+    """The expression with both written in functions that SymPy knows."""
+    return expression.replace(normal_cdf, lambda mu, v: (1 + sp.erf(mu / sp.sqrt(2 * v))) / 2).replace(
+        normal_pdf, lambda mu, v: sp.exp(-(mu**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
+    )

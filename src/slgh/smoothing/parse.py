@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
     "erf": (sp.erf, 1),
     "abs": (sp.Abs, 1),
     "sign": (sp.sign, 1),
+    "relu": (lambda x: sp.Max(0, x), 1),
     "heaviside": (lambda x: sp.Heaviside(x, sp.S.Half), 1),
 }
 """Functions and their number of arguments; `min`, `max`, `where`, `sum` and `prod` are read apart."""
@@ -59,7 +60,11 @@ RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: sp.Ge,
 }
 
-SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product}
+SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product, "mean": sp.Sum}
+
+HINT = (
+    " Products are written 2*x, powers x**2, absolute values abs(x); only the right-hand side of f(x) = ... is wanted."
+)
 
 
 class FormulaError(ValueError):
@@ -78,6 +83,11 @@ def parse(text: str) -> sp.Expr:
     >>> parse("x**2 if x >= 0 else x**2/50")
     Piecewise((x**2, x >= 0), (x**2/50, True))
     """
+    return read_text(text)[0]
+
+
+def read_text(text: str) -> tuple[sp.Expr, set[str]]:
+    """The expression, and the plain variables that the text mentions, also where they cancel."""
     if len(text) > LENGTH:
         raise FormulaError(f"`formula` must have at most {LENGTH} characters, got {len(text)}.")
     try:
@@ -86,14 +96,14 @@ def parse(text: str) -> sp.Expr:
         refuse_size(tree)
         found = reader.number(tree.body)
     except SyntaxError as error:
-        raise FormulaError(f"`formula` is not an expression: {error.msg}, in {text[:200]!r}.") from None
+        raise FormulaError(f"`formula` is not an expression: {error.msg}, in {text[:200]!r}.{HINT}") from None
     except (ValueError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, TypeError) as error:
         if isinstance(error, FormulaError):
             raise
         raise FormulaError(f"`formula` cannot be read ({type(error).__name__}: {error}): {text[:200]!r}.") from None
     if found.has(sp.zoo, sp.nan, sp.oo, sp.I):
         raise FormulaError(f"`formula` must be real and finite, got {text[:200]!r}.")
-    return found
+    return found, reader.plain
 
 
 def refuse_size(tree: ast.AST) -> None:
@@ -161,8 +171,8 @@ class Reader:
             return CONSTANTS[name]
         if name in FUNCTIONS or name in SUMS or name in ("min", "max", "where", "range"):
             self.fail(node, f"`{name}` is a function, and needs parentheses")
-        if name.startswith("_"):
-            self.fail(node, "names must begin with a letter")
+        if name.startswith("_") or not name.isascii():
+            self.fail(node, "names are made of the letters a to z and digits; constants are pi and e")
         self.plain.add(name)
         self.refuse_mixture(node, name)
         return sp.Symbol(name, real=True)
@@ -171,7 +181,11 @@ class Reader:
         """One subscripted variable, or several plain ones."""
         if len(self.subscripted) > 1 or (self.subscripted and self.plain):
             names = ", ".join(sorted(self.subscripted | self.plain))
-            self.fail(node, f"variables are plain names, or one name with subscripts, not both ({names})")
+            self.fail(
+                node,
+                f"variables are plain names, or one name with subscripts, not both ({names}); for arrays of numbers "
+                "pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)",
+            )
 
     def chain(self, node: ast.BinOp) -> Any:
         """A chain of operators, along its left spine without recursion."""
@@ -189,11 +203,20 @@ class Reader:
                 if isinstance(operation.op, ast.Div) and right.is_zero:
                     self.fail(operation, "division by zero")
                 value = OPERATORS[type(operation.op)](value, right)
+                self.refuse_large(operation, value)
             elif isinstance(operation.op, ast.BitXor):
                 self.fail(operation, "powers are written **, not ^")
             else:
-                self.fail(operation, f"the operator {type(operation.op).__name__} is not allowed")
+                why = f"the operator {type(operation.op).__name__} is not allowed"
+                matrix = "; for arrays of numbers pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)"
+                self.fail(operation, why + (matrix if isinstance(operation.op, ast.MatMult) else ""))
         return value
+
+    def refuse_large(self, node: ast.AST, value: Any) -> None:
+        """Numbers, and numbers in front, must stay below the largest float."""
+        number = value.as_coeff_Mul()[0]
+        if number.is_Rational and max(abs(number.p).bit_length(), number.q.bit_length()) > 1024:
+            self.fail(node, "the number is too large")
 
     def power(self, node: ast.AST, base: Any, exponent: Any) -> Any:
         if exponent.is_number:
@@ -257,17 +280,23 @@ class Reader:
 
     def call(self, node: ast.Call) -> Any:
         if not isinstance(node.func, ast.Name):
-            self.fail(node, "only functions by their plain names are allowed")
+            self.fail(node, "functions are written by their plain names, exp(x), not np.exp(x)")
         name = node.func.id
         if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
             self.fail(node, "functions take plain arguments")
         if name in SUMS:
-            return self.summed(node, SUMS[name])
+            total = self.summed(node, SUMS[name])
+            if name == "mean":
+                total /= sp.Mul(*(last - start + 1 for _, start, last in total.limits))
+            return total
         if name == "where" and len(node.args) == 3:
             test, body, orelse = node.args
             return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
-        if name in ("min", "max") and 1 <= len(node.args) <= SIDES:
-            return (sp.Min if name == "min" else sp.Max)(*map(self.number, node.args))
+        if name in ("min", "max") and node.args:
+            sides = [self.number(a) for a in node.args]
+            if sum(len(side.args) if isinstance(side, sp.Max | sp.Min) else 1 for side in sides) > SIDES:
+                self.fail(node, f"`{name}` takes at most {SIDES} arguments")
+            return (sp.Min if name == "min" else sp.Max)(*sides)
         if name not in FUNCTIONS:
             known = ", ".join([*FUNCTIONS, "min", "max", "where", *SUMS])
             self.fail(node, f"the functions are {known}")

@@ -6,21 +6,31 @@ is smoothed once as a formula and evaluated for all i at once on slices of x. Wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import sympy as sp
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh.smoothing.code import Code
-from slgh.smoothing.nodes import Kept
+from slgh.smoothing.nodes import Kept, at_least
+from slgh.smoothing.normal import normal_cdf, normal_pdf
 from slgh.smoothing.parse import DIMENSION
 
 T = sp.Symbol("t", positive=True)
-INDEX = sp.Symbol("i", integer=True, nonnegative=True)
+
+CHUNK = 1 << 22
+"""The most numbers that are evaluated at once for a mean over nodes."""
+
+
+def index_from(start: Any) -> sp.Symbol:
+    """The index of a run, with what is known of its sign."""
+    known = {"nonnegative": True} if sp.sympify(start).is_nonnegative else {}
+    return sp.Symbol("i", integer=True, **known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +42,24 @@ class Runs:
     start: Any = 0
     stop: Any = 1
 
+    @property
+    def index(self) -> sp.Symbol:
+        """The symbol of i in the body."""
+        return index_from(self.start)
+
 
 @lru_cache
 def lay_out(runs: Runs, d: int) -> tuple[int, int, tuple[slice, ...]]:
     """For d variables: the first index, the one after the last, and the variables of each placeholder."""
     start, stop = (int(sp.sympify(end).subs(DIMENSION, d)) for end in (runs.start, runs.stop))
-    stop = max(start, stop)
+    if stop <= start:
+        return start, start, (slice(0, 0),) * len(runs.offsets)
     found = []
     for offset in runs.offsets:
         first, last = sorted((runs.slope * start + offset, runs.slope * (stop - 1) + offset))
-        if stop > start and (first < 0 or last >= d):
-            raise ValueError(f"`formula` reaches variable x[{first if first < 0 else last}], of {d} variables.")
+        if first < 0 or last >= d:
+            reached = first if first < 0 else last
+            raise ValueError(f"`formula` reaches variable x[{reached}] of {d} variables, which are x[0] to x[{d - 1}].")
         if runs.slope > 0:
             found.append(slice(first, last + 1, runs.slope))
         else:
@@ -66,12 +83,20 @@ class Place:
         return *self.z, self.t, self.index, self.d
 
 
+Weigh: TypeAlias = Callable[[list[Any], Any], list[Any]]
+"""What a mean is taken of: values (..., J) and directions (J, m) to values (..., J)."""
+
+
 class Rule(Protocol):
     """A smoothed body: its value and derivatives for each index, (..., n) each."""
 
     @property
     def indexed(self) -> bool:
         """Whether the index occurs other than in subscripts."""
+
+    @property
+    def singular(self) -> bool:
+        """Whether it divides by t, as the density of a half-line does."""
 
     def value(self, at: Place) -> Any: ...
     def grad(self, at: Place) -> list[Any]:
@@ -84,12 +109,13 @@ class Rule(Protocol):
 class Closed:
     """A body in closed form; `meaning` says what names in F stand for, in terms of z and t."""
 
-    def __init__(self, F: Any, z: Sequence[sp.Symbol], meaning: Mapping[Any, Any]) -> None:
-        self.F, self.z, self.meaning = F, tuple(z), meaning
-        self.indexed = resolve(F, meaning).has(INDEX)
+    def __init__(self, F: Any, z: Sequence[sp.Symbol], meaning: Mapping[Any, Any], index: sp.Symbol) -> None:
+        self.F, self.z, self.meaning, self.index = F, tuple(z), meaning, index
+        self.indexed = resolve(F, meaning).has(index)
+        self.singular = F.has(normal_cdf, normal_pdf)
 
     def _code(self, *expressions: Any) -> Code:
-        return Code((*self.z, T, INDEX, DIMENSION), expressions, self.meaning)
+        return Code((*self.z, T, self.index, DIMENSION), expressions, self.meaning)
 
     def _diff(self, F: Any, s: sp.Symbol) -> Any:
         """The derivative by the chain rule through the names."""
@@ -136,45 +162,66 @@ class Averaged:
         t \operatorname{tr} \operatorname{Hess} F = \frac{\partial F}{\partial t}
         \approx \sum_j w_j u_j^\top \nabla f(z + t u_j)
 
-    The directions (J, m) and weights (J,) are those of Gauss and Hermite, or samples.
+    The directions (J, m) and weights (J,) are those of Gauss and Hermite, or samples; they lie in a space of `rank`
+    dimensions. Where f jumps, its gradient misses the jump, and Stein's identities are used instead:
+
+    .. math:: \nabla F \approx \frac1t \sum_j w_j (f(z + t u_j) - f(z))\, u_j, \quad
+        \frac{\partial F}{\partial t} \approx \frac1t \sum_j w_j (f(z + t u_j) - f(z)) (|u_j|^2 - \text{rank})
     """
 
-    def __init__(self, f: Any, z: Sequence[sp.Symbol], u: NDArray[Any], w: NDArray[Any]) -> None:
-        self.f, self.z = f, tuple(z)
-        self.indexed = f.has(INDEX)
-        arguments = (*self.z, T, INDEX, DIMENSION)
+    singular = False
+
+    def __init__(
+        self, f: Any, z: Sequence[sp.Symbol], u: NDArray[Any], w: NDArray[Any], index: sp.Symbol, rank: int
+    ) -> None:
+        self.f, self.z, self.rank = f, tuple(z), rank
+        self.indexed = f.has(index)
+        self.jumps = f.has(sp.sign, sp.Heaviside, sp.Piecewise)
+        arguments = (*self.z, T, index, DIMENSION)
         self._value = Code(arguments, [f])
         self._grad = Code(arguments, [sp.diff(f, s) for s in self.z])
         self._nodes = Kept(u, w)
 
-    def _around(self, at: Place, t: Any) -> tuple[tuple[Any, ...], Any, Any]:
+    def _mean(self, at: Place, t: Any, code: Code, weigh: Weigh) -> list[Any]:
+        """The means over the nodes of what `weigh` makes of the code's values and of u, in chunks of nodes."""
         u, w = self._nodes.like(at.t)
-        points = [z[..., None] + t[..., None] * u[:, k] for k, z in enumerate(at.z)]
-        return (*points, t[..., None], at.index[:, None] if self.indexed else None, at.d), u, w
+        step = max(1, CHUNK // max(1, math.prod(at.z[0].shape)))
+        index = at.index[:, None] if self.indexed else None
+        totals: list[Any] = []
+        for start in range(0, u.shape[0], step):
+            part, weight = u[start : start + step, :], w[start : start + step]
+            points = [z[..., None] + t[..., None] * part[:, k] for k, z in enumerate(at.z)]
+            found = [spread(f, points[0]) for f in code(at.xp, *points, t[..., None], index, at.d)]
+            sums = [at.xp.sum(each * weight, axis=-1) for each in weigh(found, part)]
+            totals = [a + b for a, b in zip(totals, sums, strict=True)] if totals else sums
+        return totals
 
     def value(self, at: Place) -> Any:
-        arguments, _, w = self._around(at, at.t)
-        (found,) = self._value(at.xp, *arguments)
-        return at.xp.sum(spread(found, arguments[0]) * w, axis=-1)
-
-    def _gradients(self, at: Place, t: Any) -> tuple[list[Any], Any, Any]:
-        arguments, u, w = self._around(at, t)
-        return [spread(g, arguments[0]) for g in self._grad(at.xp, *arguments)], u, w
+        return self._mean(at, at.t, self._value, lambda f, u: f)[0]
 
     def grad(self, at: Place) -> list[Any]:
-        found, _, w = self._gradients(at, at.t)
-        return [at.xp.sum(g * w, axis=-1) for g in found]
+        if not self.jumps:
+            return self._mean(at, at.t, self._grad, lambda g, u: g)
+        t = at_least(at.t, 1 / 3, at.xp)
+        rise = self._rise(at)
+        found = self._mean(at, t, self._value, lambda f, u: [rise(f) * u[:, k] for k in range(len(self.z))])
+        return [g / t for g in found]
 
     def _slope(self, at: Place, t: Any) -> Any:
-        found, u, w = self._gradients(at, t)
-        return at.xp.sum(w * sum(g * u[:, k] for k, g in enumerate(found)), axis=-1)
+        if not self.jumps:
+            return self._mean(at, t, self._grad, lambda g, u: [sum(s * u[:, k] for k, s in enumerate(g))])[0]
+        rise = self._rise(at)
+        return self._mean(at, t, self._value, lambda f, u: [rise(f) * (at.xp.sum(u * u, axis=-1) - self.rank)])[0] / t
+
+    def _rise(self, at: Place) -> Callable[[list[Any]], Any]:
+        centre = spread(self._value(at.xp, *at.arguments)[0], at.z[0])[..., None]
+        return lambda f: f[0] - centre
 
     def dt(self, at: Place) -> Any:
-        return self._slope(at, at.t)
+        return self._slope(at, at_least(at.t, 1 / 4, at.xp) if self.jumps else at.t)
 
     def trace(self, at: Place) -> Any:
-        least = float(at.xp.finfo(at.t.dtype).eps) ** (1 / 3)
-        t = at.xp.where(at.t > least, at.t, at.xp.full_like(at.t, least))
+        t = at_least(at.t, 1 / 4 if self.jumps else 1 / 3, at.xp)
         return self._slope(at, t) / t
 
 
@@ -184,6 +231,7 @@ class Factors:
     def __init__(self, rules: Sequence[Rule], owners: Sequence[Sequence[int]]) -> None:
         self.rules, self.owners = list(rules), [list(own) for own in owners]
         self.indexed = any(rule.indexed for rule in self.rules)
+        self.singular = any(rule.singular for rule in self.rules)
 
     def _each(self, at: Place, what: str) -> list[Any]:
         found = []

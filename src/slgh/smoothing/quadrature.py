@@ -9,10 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from slgh import checks
-from slgh.smoothing.nodes import PER_AXIS, Kept, gauss_hermite
-
-MOST = 200_000
-"""The most nodes of a product rule."""
+from slgh.smoothing.nodes import MOST, PER_AXIS, Kept, at_least, gauss_hermite
 
 
 class Quadrature:
@@ -69,7 +66,7 @@ class Quadrature:
     def grad(self, x: Any, t: Any) -> Any:
         """The gradient of F by x, (..., d)."""
         x, t, xp = self._read(x, t)
-        t = self._at_least(t, 1 / 3, xp)
+        t = at_least(t, 1 / 3, xp)
         rise, u, w = self._rise(x, t)
         if self.separable:
             return xp.sum(rise * (w * u[:, 0])[:, None], axis=-2) / t[..., None]
@@ -78,7 +75,7 @@ class Quadrature:
     def trace(self, x: Any, t: Any) -> Any:
         """The trace of the Hessian of F, (...)."""
         x, t, xp = self._read(x, t)
-        t = self._at_least(t, 1 / 4, xp)
+        t = at_least(t, 1 / 4, xp)
         rise, u, w = self._rise(x, t)
         weights = self._along(w * (xp.sum(u * u, axis=-1) - u.shape[-1]))
         return self._total(xp.sum(rise * weights, axis=self._axis), xp) / (t * t)
@@ -143,10 +140,6 @@ class Quadrature:
                 f"{tuple(getattr(found, 'shape', ()))}."
             )
         return found
-
-    def _at_least(self, t: Any, power: float, xp: Any) -> Any:
-        least = float(xp.finfo(t.dtype).eps) ** power
-        return xp.where(t > least, t, xp.full_like(t, least))
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """x (..., d) and t (...) as arrays of one library, and its namespace."""

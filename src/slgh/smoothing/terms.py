@@ -19,15 +19,18 @@ from slgh.smoothing.gaussian import HalfLine, Names, Quadratic, Term, heat, smoo
 EXPANDED = 20_000
 """The most terms that expanding may lead to."""
 
+WAVES = 1024
+"""The most waves that a product of waves may become."""
+
 Variables = tuple[sp.Symbol, ...]
 
 
 class NoClosedForm(ValueError):
-    """A term that has no closed form here: why, and because of which part of it."""
+    """A term that has no closed form here: why, and because of which part of it; `infinite`: F itself is infinite."""
 
-    def __init__(self, why: str, blame: Any) -> None:
+    def __init__(self, why: str, blame: Any, *, infinite: bool = False) -> None:
         super().__init__(f"{why} {blame}")
-        self.why, self.blame = why, blame
+        self.why, self.blame, self.infinite = why, blame, infinite
 
 
 def smooth_expression(
@@ -169,6 +172,9 @@ def rewrite(expression: Any, z: Variables) -> Any:
         if isinstance(node, sp.Piecewise):
             return cases(node, z, visit)
         node = node.func(*(visit(a) for a in node.args))
+        if node.has(sp.Heaviside) and not is_ring(node):
+            line = min(node.atoms(sp.Heaviside), key=sp.default_sort_key)
+            return line * visit(node.xreplace({line: sp.S.One})) + (1 - line) * visit(node.xreplace({line: sp.S.Zero}))
         exponent = exponent_of(node, z)
         if exponent is not None:
             return sp.exp(exponent, evaluate=False) if isinstance(node, Held) else sp.exp(exponent)
@@ -188,6 +194,16 @@ def rewrite(expression: Any, z: Variables) -> Any:
     return visit(expression)
 
 
+def is_ring(node: Any) -> bool:
+    """Whether the node is a sum, a product, a whole power or a half-line, which half-lines may stand in."""
+    return (
+        node.is_Add
+        or node.is_Mul
+        or isinstance(node, sp.Heaviside)
+        or (node.is_Pow and node.exp.is_Integer and node.exp > 0)
+    )
+
+
 def larger(a: Any, b: Any, side: int, z: Variables) -> Any:
     """max(a, b) for side 1, min(a, b) for side -1."""
     difference = sp.expand(a - b)
@@ -196,21 +212,39 @@ def larger(a: Any, b: Any, side: int, z: Variables) -> Any:
 
 def cases(node: Any, z: Variables, visit: Any) -> Any:
     """A Piecewise as a sum of its branches, each times the indicator of its condition and of none before it."""
-    found, left = sp.Integer(0), sp.Integer(1)
+    found, left = sp.S.Zero, sp.S.One
     for value, condition in node.args:
         here = indicator(condition, z)
-        found += left * here * visit(value)
-        left *= 1 - here
-    return found
+        found += tidy(left * here) * visit(value)
+        left = tidy(left * (1 - here))
+    return tidy(found)
+
+
+def tidy(expression: Any) -> Any:
+    """Products of half-lines of the same direction as the one farthest in, so that many cases stay few terms."""
+    terms = []
+    for term in sp.Add.make_args(expand(expression)):
+        bases = [(f.base if f.is_Pow else f, f) for f in sp.Mul.make_args(term)]
+        lines = [base for base, _ in bases if isinstance(base, sp.Heaviside)]
+        rest = sp.Mul(*(factor for base, factor in bases if not isinstance(base, sp.Heaviside)))
+        kept: list[Any] = []
+        for line in lines:
+            for k, other in enumerate(kept):
+                apart = sp.expand(line.args[0] - other.args[0])
+                if apart.is_number:
+                    kept[k] = line if apart.is_negative else other
+                    break
+            else:
+                kept.append(line)
+        terms.append(rest * sp.Mul(*kept))
+    return sp.Add(*terms)
 
 
 def indicator(condition: Any, z: Variables) -> Any:
     """1 where the condition holds and 0 elsewhere, but for a set that no Gaussian sees."""
+    if not condition.has(*z):
+        return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
     match condition:
-        case sp.true:
-            return sp.Integer(1)
-        case sp.false:
-            return sp.Integer(0)
         case sp.And():
             return sp.Mul(*(indicator(c, z) for c in condition.args))
         case sp.Or():
@@ -230,6 +264,9 @@ def sign(p: Any, z: Variables) -> Any:
     own = present(p, z)
     if not own:
         return sp.sign(p)
+    if p.has(sp.Heaviside):
+        line = min(p.atoms(sp.Heaviside), key=sp.default_sort_key)
+        return line * sign(p.xreplace({line: sp.S.One}), z) + (1 - line) * sign(p.xreplace({line: sp.S.Zero}), z)
     if not p.is_polynomial(*own):
         raise NoClosedForm("there is no rule for the sign of", p)
     if sp.Poly(p, *own).total_degree() == 1:
@@ -314,16 +351,19 @@ def is_polynomial(g: Any, z: Variables, degree: int) -> bool:
 def as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """A product of waves cos(a + b) as a sum of (factor, phase); no waves: (1, None)."""
     if not waves:
-        return [(sp.Integer(1), None)]
-    found = [(sp.Integer(1), sp.Integer(0))]
+        return [(sp.S.One, None)]
+    found: dict[Any, Any] = {sp.S.Zero: sp.S.One}
     for argument, shift in waves:
         phase = argument + shift
-        found = [(c / 2, sp.expand(p + s * phase)) for c, p in found for s in (1, -1)]
-    joint: dict[Any, Any] = {}
-    for c, p in found:
-        key = -p if -p in joint else p
-        joint[key] = joint.get(key, 0) + c
-    return [(c, p) for p, c in joint.items()]
+        joint: dict[Any, Any] = {}
+        for p, c in found.items():
+            for new in (sp.expand(p + phase), sp.expand(p - phase)):
+                key = -new if -new in joint else new
+                joint[key] = joint.get(key, sp.S.Zero) + c / 2
+        found = joint
+        if len(found) > WAVES:
+            raise ValueError(f"`formula`: a product of waves becomes a sum of more than {WAVES} of them.")
+    return [(c, p) for p, c in found.items()]
 
 
 def joined(lines: list[HalfLine], term: Any) -> HalfLine:
@@ -342,13 +382,15 @@ def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
     if exponent == 0:
         return
     A = -sp.hessian(exponent, z).applyfunc(sp.expand)
-    if A.free_symbols:
-        grows = any(A[i, i].is_negative for i in range(len(z)))
-    else:
+    if not A.free_symbols:
         values = sp.matrix2numpy(A.evalf(), dtype=float)
-        grows = np.linalg.eigvalsh(values)[0] < -1e-12 * np.abs(values).max()
-    if grows:
-        raise NoClosedForm("its mean is infinite under a wide Gaussian:", term)
+        falls = np.linalg.eigvalsh(values)[0] >= -1e-12 * np.abs(values).max()
+    else:
+        falls = A[0].is_nonnegative if len(z) == 1 else A.is_positive_semidefinite
+    if not falls:
+        raise NoClosedForm(
+            "its mean under a wide Gaussian is infinite, or not known to be finite:", term, infinite=True
+        )
 
 
 def refuse_size(expression: Any) -> None:
@@ -365,5 +407,7 @@ def size(node: Any) -> float:
         return math.prod(size(a) for a in node.args)
     if node.is_Pow and node.exp.is_Integer and node.exp > 0:
         n, k = size(node.base), int(node.exp)
+        if n == 1:
+            return 1
         return float(math.comb(int(n) + k - 1, k)) if n < EXPANDED else math.inf
     return 1
