@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,50 @@ def test_noise_sets_the_floor_and_the_step_of_algorithm_4() -> None:
     assert stochastic.method.update == Tolerant(L1=L1, nu=1e-4, cap=((200 - k0) * 7) ** -0.5)
     plain = slgh.minimize(WELLS.fun, X0, noise=1e-4, step=0.01, seed=0, **common)
     assert plain.method.update == Descent(step=0.01)
+
+
+def test_sampled_gradients_are_stochastic_ones() -> None:
+    result = slgh.minimize(
+        WELLS.fun,
+        X0,
+        grad=WELLS.grad,
+        method="slgh_r",
+        step="theory",
+        L1=0.01,
+        t1=0.5,
+        gamma=0.9,
+        max_iter=400,
+        seed=0,
+        vectorized=True,
+    )
+    assert "By Theorem 3.5" in result.message
+    k0 = int(np.ceil(np.log(3**-0.5) / np.log(0.9)))
+    assert result.method.update.step == pytest.approx((400 - k0) ** -0.5)
+
+
+def test_a_plans_parameters_are_the_plan() -> None:
+    it = plan("zoslgh_r", L1=L1, d=3, t1=0.5, eps=0.3, gamma=0.99, T=40)
+    it = dataclasses.replace(it, k0=31)
+    many = slgh.minimize(
+        WELLS.fun, np.tile(X0, (100, 1)), batched=True, vectorized=True, seed=0, history="x", **it.parameters
+    )
+    same = (many.history["x"] == many.xhat[None]).all(axis=-1)
+    assert np.unique(same.argmax(axis=0)).tolist() == list(range(31, 40))
+    assert "By Theorem 4.1" in many.message
+    tolerant = plan("zoslgh_r", L1=L1, d=3, t1=0.5, gamma=0.99, T=40, nu=1e-4, floor=0.02)
+    result = slgh.minimize(WELLS.fun, X0, vectorized=True, seed=0, **tolerant.parameters)
+    assert result.method.update == tolerant.update
+    assert result.method.floor == 0.02
+
+
+def test_a_run_of_theorem_3_4_can_be_extended(tmp_path: Path) -> None:
+    common: dict[str, Any] = {"method": "slgh_r", "step": "theory", "L1": L1, "t1": 0.5, "gamma": 0.99}
+    file = tmp_path / "run.npz"
+    slgh.minimize(WELLS.smooth, X0, **common, max_iter=40, checkpoint=file)
+    extended = slgh.minimize(WELLS.smooth, X0, **common, max_iter=100, checkpoint=file)
+    whole = slgh.minimize(WELLS.smooth, X0, **common, max_iter=100)
+    np.testing.assert_array_equal(extended.x, whole.x)
+    np.testing.assert_array_equal(extended.xhat, whole.xhat)
 
 
 def test_the_number_of_iterations_may_follow_from_the_budget() -> None:
@@ -126,7 +172,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"step": "theory"}, r"pass L1=\.\.\., known or from slgh\.theory\.estimate_smoothness"),
     ({"step": "theory", "L1": 1.0, "update": "adam"}, "for plain descent"),
     ({"step": "theory", "L1": -1.0}, "`L1` must be a finite number above 0"),
-    ({"step": 0.1, "gamma": "tuned"}, "pass step='theory'"),
+    ({"step": 0.1, "gamma": "tuned"}, "goes with step='theory'"),
+    ({"step": 0.1, "L1": 1.0}, "`L1` goes with step='theory'"),
+    ({"step": "teory", "L1": 1.0}, "must be a number, or 'theory'"),
     ({"step": "theory", "L1": 1.0, "gamma": "tuned"}, r"pass eps=\.\.\."),
     ({"step": "theory", "L1": 1.0, "max_iter": None, "max_seconds": 1.0}, "pass max_iter or max_evals"),
     ({"step": "theory", "L1": 1.0, "method": "zosgd"}, "must lower t as slgh_r"),

@@ -544,7 +544,7 @@ def test_bad_arguments_are_refused() -> None:
         slgh.smooth(3.0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`x` must have 2 variables along its last axis"):
         slgh.smooth("x + y").value([1.0, 2.0, 3.0], 0.0)
-    with pytest.raises(ValueError, match=r"reaches variable x\[3\], of 3"):
+    with pytest.raises(ValueError, match=r"reaches variable x\[3\] of 3"):
         slgh.smooth("sum(x[i+1] for i in range(d))").value([1.0, 2.0, 3.0], 0.0)
     with pytest.raises(ValueError, match="up to 4 variables, one here has 5"):
         slgh.smooth("tanh(a + b + c + x + y)", fallback="quadrature")

@@ -6,13 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from slgh import checks
 from slgh.method import Method
 from slgh.theory import Plan, plan
 from slgh.theory.plan import choose, tuned_gamma
-from slgh.updates import Descent, Tolerant
 
-CONSTANTS = ("L0", "L1", "eps", "sigma")
-"""What is known of the function, for the theorem; `noise` is nu."""
+CONSTANTS = ("L1", "eps", "sigma", "burn_in")
+"""What goes with step="theory", and with it alone; `noise` is nu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,18 +20,23 @@ class Request:
     """What the user said of the function when asking for the theory's step."""
 
     L1: float
-    L0: float | None = None
     eps: float | None = None
     sigma: float | None = None
+    burn_in: int | None = None
     nu: float = 0.0
 
 
 def read_request(method: str | Method, params: dict[str, Any], d: int, *, stochastic: bool) -> Request | None:
     """The request, if there is one; `params` is left with what composing needs, a step to be replaced among it."""
+    step, gamma = params.get("step"), params.get("gamma")
     implied = "L1" in params and "step" not in params and "update" not in params
-    if params.get("step") != "theory" and not implied:
-        if params.get("gamma") == "tuned":
-            raise ValueError("`gamma` 'tuned' is a theorem's: pass step='theory' and L1=..., eps=...")
+    if isinstance(step, str) and step != "theory":
+        raise ValueError(f"`step` must be a number, or 'theory' with L1=...; got step={step!r}.")
+    if step != "theory" and not implied:
+        alone = [name for name in CONSTANTS if name in params and not ("update" in params and name == "L1")]
+        if gamma == "tuned" or alone:
+            name = f"`{alone[0]}`" if alone else "`gamma` 'tuned'"
+            raise ValueError(f"{name} goes with step='theory', the step of a theorem of the paper.")
         return None
     if "update" in params:
         raise ValueError(f"`step` 'theory' is for plain descent, the update of the theorems; got {params['update']=}.")
@@ -40,41 +45,53 @@ def read_request(method: str | Method, params: dict[str, Any], d: int, *, stocha
         raise ValueError(
             "`step` 'theory' needs the smoothness of f: pass L1=..., known or from slgh.theory.estimate_smoothness."
         )
+    if known.get("burn_in") is not None:
+        checks.count("burn_in", known["burn_in"], 0)
+    nu = params.pop("noise", 0.0)
+    checks.at_least("noise", nu, 0)
+    if nu and params.get("floor") is None:
+        params["floor"] = float(nu) ** 0.5
+    params["step"] = 1.0
+    if gamma == "tuned":
+        if known.get("eps") is None:
+            raise ValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass eps=...")
+        params["gamma"] = tuned_gamma(method, d=d, eps=known["eps"], stochastic=stochastic, nu=nu)
     if stochastic and not known.get("sigma"):
         known["sigma"] = 1.0  # which of the theorems' steps is taken depends on whether it is 0, not on how large it is
-    request = Request(nu=params.get("noise", 0.0), **known)
-    params["step"] = 1.0
-    if params.get("gamma") == "tuned":
-        if request.eps is None:
-            raise ValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass eps=...")
-        params["gamma"] = tuned_gamma(method, d=d, eps=request.eps, stochastic=stochastic, nu=request.nu)
-    return request
+    return Request(nu=nu, **known)
 
 
 def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tuple[Method, Plan]:
     """The method with the theorem's step, and the plan it is of."""
-    choose(method, stochastic=bool(request.sigma), nu=request.nu)
+    theorem = choose(method, stochastic=bool(request.sigma), nu=request.nu)
     if T is None:
         raise ValueError("`step` 'theory' depends on the number of iterations: pass max_iter or max_evals.")
     schedule: Any = method.schedule
     applied = plan(
         method,
         L1=request.L1,
-        L0=request.L0,
         d=d,
         t1=schedule.t1,
         gamma=schedule.gamma,
         eps=request.eps,
-        sigma=request.sigma or 0.0,
+        sigma=request.sigma or float(theorem.stochastic),
         nu=request.nu,
         T=T,
+        floor=method.floor if request.nu else None,
     )
-    update = applied.parameters.get("update") or Descent(step=applied.parameters["step"])
-    return dataclasses.replace(method, update=update), applied
+    if request.burn_in is not None:
+        applied = dataclasses.replace(applied, k0=min(request.burn_in, T - 1))
+    return dataclasses.replace(method, update=applied.update), applied
+
+
+def burn_in(applied: Plan | None) -> int:
+    """How many iterations xhat is not drawn from: none where it is the best of all."""
+    return applied.k0 if applied and applied.xhat == "uniform" else 0
 
 
 def describe_plan(applied: Plan) -> str:
     """One sentence on what was applied."""
-    update: Descent | Tolerant = applied.parameters.get("update") or Descent(step=applied.parameters["step"])
-    step = f"step {update.step:.3g}" if isinstance(update, Descent) else "the step of Algorithm 4"
-    return f"By Theorem {applied.theorem.name}: {step}, xhat picked after {applied.k0} of {applied.T} iterations."
+    step = f"step {applied.step:.3g}" if isinstance(applied.step, float) else "the step of Algorithm 4"
+    argmin = applied.xhat == "argmin"
+    picked = "has the least |grad f|" if argmin else f"is drawn after {applied.k0} of {applied.T} iterations"
+    return f"By Theorem {applied.theorem.name}: {step}, xhat {picked}."

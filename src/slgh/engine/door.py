@@ -18,7 +18,7 @@ from slgh.backends.streams import entropies
 from slgh.compose import Facts, compose
 from slgh.engine.auto import choose_samples
 from slgh.engine.box import Box, read_bounds
-from slgh.engine.by_theory import apply_theory, describe_plan, read_request
+from slgh.engine.by_theory import apply_theory, burn_in, describe_plan, read_request
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
 from slgh.engine.identity import describe, digest
@@ -44,6 +44,7 @@ OTHER_NAMES = {
     "sigma0": "t1, the first smoothing radius",
     "popsize": "samples",
     "lr": "step",
+    "nu": "noise",
 }
 """What SciPy, pycma and others call things, and what they are here."""
 
@@ -207,7 +208,7 @@ def make_run(
         "data": [digest(backend.host(a)) for a in data],
         "method": describe(composed),
         "number of iterations, which the method plans by": T if planned or averaged else None,
-        "burn-in": applied.k0 if applied else 0,
+        "burn-in": burn_in(applied),
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
         "history": history == "x",
         "bounds": None if box is None else digest(box.low, box.high),
@@ -220,7 +221,7 @@ def make_run(
     keys = entropies(used, B)
     run = Run(
         plan=plan,
-        state=first_state(x, plan, box, T, keys, burn_in=applied.k0 if applied else 0),
+        state=first_state(x, plan, box, T, keys, burn_in=burn_in(applied)),
         backend=backend,
         noise=backend.noise(keys, d, sample_xi, samples=max(bound.oracle.samples, facts.terms or 0)),
         box=box,

@@ -136,8 +136,8 @@ def error_tolerance(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int
 
 def methods(it: Plan) -> dict[str, dict[str, Any]]:
     """Algorithm 4; the same with floor 0; and Algorithm 3, whose floor is 0."""
-    plain = {name: value for name, value in it.parameters.items() if name != "update"}
     step = THEOREMS["4.1"].step(it.constants, it.T, it.constants.t1)
+    plain = {name: it.parameters[name] for name in ("method", "t1", "gamma", "max_iter")}
     return {
         "Algorithm 4": it.parameters,
         "Algorithm 4, floor 0": it.parameters | {"floor": ZERO},

@@ -136,7 +136,7 @@ class Smoothed:
         if not is_array_api_obj(x):
             x = np.asarray(x, float)
         xp = array_namespace(x)
-        if is_array_api_obj(t) and is_numpy_array(x) and not is_numpy_array(t):
+        if type(t) is not type(x) and is_numpy_array(x) and is_array_api_obj(t) and not is_numpy_array(t):
             xp = array_namespace(t)
             x = xp.asarray(x, device=device(t))
         if x.dtype != xp.float64 and x.dtype != xp.float32:
@@ -144,7 +144,7 @@ class Smoothed:
                 raise TypeError(f"`x` must be real, got dtype {x.dtype}.")
             x = xp.astype(x, xp.float64)
         self._check(x)
-        if not is_array_api_obj(t) or t.dtype != x.dtype or array_namespace(t) is not xp:
+        if type(t) is not type(x) or t.dtype != x.dtype:
             t = xp.asarray(t, dtype=x.dtype, device=device(x))
         shape = tuple(x.shape[:-1])
         if tuple(t.shape) != shape:

@@ -14,7 +14,7 @@ from slgh.method import METHODS, Method
 from slgh.oracles import ORACLES
 from slgh.theory.bound import least_T, measured, promised
 from slgh.theory.theorems import THEOREMS, Constants, Theorem, TheoremC1
-from slgh.updates.tolerant import Tolerant
+from slgh.updates import Descent, Tolerant
 
 ROUNDING = 2.0**-26
 """Below t1 times this, a difference of values of f is rounding: the floor of Theorems 4.1 and 4.2 (float64)."""
@@ -69,17 +69,39 @@ class Plan:
     def parameters(self) -> dict[str, Any]:
         """For `slgh.minimize(fun, x0, **plan.parameters)`; methods that follow the slope in t need `eta` besides."""
         c = self.constants
-        common = {
+        known = {"eps": self.eps, "sigma": c.sigma or None, "noise": c.nu or None}
+        return {
             "method": self.method,
             "t1": c.t1,
             "gamma": self.gamma,
             "floor": c.floor,
             "max_iter": self.T,
+            "step": "theory",
+            "L1": c.L1,
+            "burn_in": self.k0,
+            **{name: value for name, value in known.items() if value is not None},
         }
+
+    @property
+    def update(self) -> Descent | Tolerant:
+        """The update with the theorem's step."""
+        c = self.constants
         if not c.nu:
-            return common | {"step": self.step}
+            assert isinstance(self.step, float)
+            return Descent(step=self.step)
         cap = ((self.T - self.k0) * (c.d + 4)) ** -0.5 if self.theorem.stochastic else None
-        return common | {"update": Tolerant(L1=c.L1, nu=c.nu, cap=cap)}
+        return Tolerant(L1=c.L1, nu=c.nu, cap=cap)
+
+    def __str__(self) -> str:
+        step = f"step {self.step:.3g}" if isinstance(self.step, float) else "the step of Algorithm 4"
+        picked = "the iterate with the least |grad f|" if self.xhat == "argmin" else f"drawn after {self.k0} iterations"
+        known = not math.isinf(self.constants.L0) and not math.isinf(min(self.constants.gap, self.constants.span))
+        bound = f" Mean |grad f|^2 after the burn-in is at most {self.bound():.3g}." if known else ""
+        return (
+            f"Theorem {self.theorem.name} ({self.theorem.about}): {step}, gamma = {self.gamma:.4g}, t from "
+            f"{self.constants.t1:g} to {max(self.floor, self.constants.t1 * self.gamma**self.T):.2g} in {self.T} "
+            f"iterations, xhat is {picked}.{bound}"
+        )
 
     def bound(self, t: Any = None, *, weighted: bool = False, printed: bool = False) -> float:
         """The bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T, and so on its minimum.
@@ -108,10 +130,14 @@ class Plan:
 
 
 def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
-    """The theorem on a method: by its oracle, whether f is stochastic, and whether its values have an error."""
+    """The theorem on a method: by its oracle, whether f is stochastic, and whether its values have an error.
+
+    Gradients of f at x + t u are stochastic ones of F.
+    """
     names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
     if isinstance(method, Method):
         asks, schedule = method.oracle.asks, method.schedule.name
+        stochastic = stochastic or (asks == "gradients" and not method.oracle.exact)
         if schedule not in ("ratio", "derivative"):
             raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
     else:
@@ -191,6 +217,8 @@ def plan(
     for name, value in (("L1", L1), ("t1", t1), ("L0", L0), ("eps", eps)):
         if value is not None:
             checks.real(name, value, above=0)
+    if eps is not None and eps < TINY:
+        raise ValueError(f"`eps` must be at least {TINY:g}, got eps={eps:g}.")
     for name, value in (("sigma", sigma), ("nu", nu), ("gap", gap), ("span", span), ("floor", floor)):
         if value is not None:
             checks.at_least(name, value, 0)

@@ -112,8 +112,8 @@ class Theorem(ABC):
         """s: the growth, and what |grad f|^2 may exceed |grad F|^2 by."""
 
     def tuned(self, d: int, eps: float) -> float:
-        """The gamma for which k2 = k1; of gamma the theorem asks that it be no larger."""
-        return float(self.shrunk(d, eps) ** (1 / self.k1(d, eps)))
+        """The gamma for which k2 = k1, in one iteration at least; of gamma the theorem asks that it be no larger."""
+        return float(self.shrunk(d, eps) ** (1 / max(1.0, self.k1(d, eps))))
 
     def burn_in(self, d: int, eps: float, gamma: float) -> int:
         """k0 = min(k1, k2), rounded up."""
