@@ -100,7 +100,7 @@ def stairs(x: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A function with its start and minimum; `fresh`: not looked at while the score was made."""
+    """A function with its start and minimum; `fresh`: looked at only after the score was made."""
 
     name: str
     fun: Callable[[Any], Any]
@@ -293,7 +293,7 @@ def main(
     parts = [f"`{command}`; slgh {slgh.__version__}, numpy {np.__version__}.\n"]
     for fresh, title in {
         False: "Looked at while the score was made",
-        True: "Not looked at before it was fixed",
+        True: "Looked at after it was made",
     }.items():
         lines = [compare(outcome) for outcome in outcomes if outcome.case.fresh == fresh]
         rows = [*(one.cells() for one in lines), mean(lines)]

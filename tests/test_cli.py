@@ -39,9 +39,10 @@ def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:
 
 
 def test_a_file_that_cannot_be_written_is_one_line() -> None:
-    result = run(app, ["methods", "--json", "/no/such/folder/m.json"])
-    assert result.exit_code == 2
-    assert "cannot be written" in result.output
+    for command in (["methods"], ["reproduce", "complexity"]):
+        result = run(app, [*command, "--json", "/no/such/folder/m.json"])
+        assert result.exit_code == 2
+        assert "cannot be written" in result.output
 
 
 def test_the_version() -> None:

@@ -85,6 +85,7 @@ def reproduce(
     unknown = [n for n in chosen if n not in known]
     if unknown:
         _fail(f"There is no experiment {unknown[0]!r}; choose from {', '.join(known)}, all.")
+    _refuse_unwritable(json_file)
     if figures is not None:
         _make_folder(figures)
     found: dict[str, Any] = {}
@@ -201,6 +202,12 @@ def _write(file: Path | None, found: Any) -> None:
             file.write_text(json.dumps(found, indent=1) + "\n")
         except OSError as error:
             _fail(f"--json: {file} cannot be written: {error.strerror}.")
+
+
+def _refuse_unwritable(file: Path | None) -> None:
+    """Fail before the work and not after it."""
+    if file is not None and not file.parent.is_dir():
+        _fail(f"--json: {file} cannot be written: {file.parent} is no folder.")
 
 
 def _fail(message: str) -> None:

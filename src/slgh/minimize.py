@@ -127,9 +127,9 @@ def minimize(
         Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` for the
         least t, and parts to swap: `oracle`, `schedule`, `update`. With step="theory" and L1 (f is L1-smooth: see
         `slgh.theory.estimate_smoothness`) the step and xhat are those of the paper's theorem on the method, which the
-        message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made. noise=nu
-        says that values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of
-        Algorithm 4.
+        message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made, `sigma`
+        the noise of stochastic gradients, and `burn_in` the iterations that xhat is not drawn from. noise=nu says that
+        values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of Algorithm 4.
 
     Returns
     -------

@@ -2,6 +2,7 @@ r"""Look before the run: what F is like at each radius t, which t1 to start from
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +39,12 @@ WAY = 32
 RISE = 0.01
 """f is said to rise on that way where its rises make up this share of the drop: below, it may be rounding."""
 
+FLAT = 1e-9
+"""f is said to be flat around x0 where it changes by less than this share of the drop: no descent would begin."""
+
+MORE = 4
+"""A radius above the best one, from which nothing lower was found, is rehearsed again with so many times the steps."""
+
 FADE = 10.0
 """f is said to have ripples where the curvature of F falls by this factor from the smallest radius to t1."""
 
@@ -71,7 +78,7 @@ class Probe:
     score
         The drop of f that a run from each radius promises: higher is better.
     t1
-        The radius with the highest score.
+        The radius with the highest score; NaN where no rehearsal found anything lower than f(x0).
     helps
         Whether homotopy promises more than descent from x0. It does where f rises on the straight way to the lowest
         point found, where the curvature of F at the smallest radius is ten times that at t1 (ripples), or where f is
@@ -140,12 +147,19 @@ class Probe:
         ax.plot(self.t, score, "o-", color="C0", label="score / best score")
         ax.errorbar(self.t, snr, snr_se, fmt="s--", color="C1", capsize=2, label="SNR / linear SNR")
         ax.axvline(self.t1, color="black", ls=":", label=f"t1 = {self.t1:.3g}")
-        highest = np.max(snr, where=np.isfinite(snr), initial=1.3)
-        ax.set(xscale="log", xlabel="radius t", ylabel="score, SNR", ylim=(-0.2, highest + 0.2))
+        bars = snr + np.nan_to_num(snr_se)
+        highest = min(np.max(bars, where=np.isfinite(bars), initial=1.3), 5.0)
+        left = "score (of the best), SNR (of a linear f's)"
+        ax.set(xscale="log", xlabel="radius t", ylabel=left, ylim=(-0.2, highest + 0.2))
         right = ax.twinx()
         right.errorbar(self.t, self.curvature, self.curvature_se, fmt="^-", color="C2", capsize=2, label="curvature")
         largest = np.max(np.abs(self.curvature), where=np.isfinite(self.curvature), initial=0.0)
-        right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
+        if np.ptp(self.curvature[np.isfinite(self.curvature)]) < 0.1 * largest:  # constant, but for rounding
+            right.set_ylim(-0.1 * largest, 1.5 * largest) if self.curvature[0] > 0 else right.set_ylim(
+                -1.5 * largest, 0.1
+            )
+        else:
+            right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
         right.set_ylabel("curvature tr Hess F / d", color="C2")
         handles = [h for axes in (ax, right) for h in axes.get_legend_handles_labels()[0]]
         # Above the frame: inside, there is no corner that the curves leave free.
@@ -211,19 +225,19 @@ def probe(
 
     Notes
     -----
-    It takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. The score is made for
-    "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far from 0.
-    A rehearsal sees what lies within a few radii of x0. Where x0 is a good local minimum already, in ten variables or
-    more, its few steps may find nothing lower, which says little: take more. A curved valley, such as Rosenbrock's,
-    rises on the straight way too, and is then taken for ruggedness.
+    It takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. Radii above the best one
+    from which nothing lower than f(x0) was found are rehearsed once more, with four times the steps. The score is made
+    for "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far from 0.
+    A rehearsal sees what lies within a few radii of x0. Where x0 is a good local minimum already, in many variables,
+    even more steps may find nothing lower, which says little. A curved valley, such as Rosenbrock's, rises on the
+    straight way too, and is then taken for ruggedness; so is an error of f.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from slgh.probe import probe
+    >>> import numpy as np, slgh
     >>> def ripples(x):
     ...     return np.sum(x**2 - 10 * np.cos(2 * np.pi * x) + 10, axis=-1)
-    >>> found = probe(ripples, np.full(5, 3.3), vectorized=True, seed=0)
+    >>> found = slgh.probe(ripples, np.full(5, 3.3), vectorized=True, seed=0)
     >>> found.helps, found.t1 > 1, found.nfev
     (True, True, 1008)
     """
@@ -243,6 +257,10 @@ def probe(
     pairs = around[1:].reshape(len(radii), 2, samples)
     estimates, errors = estimate(u, radii, pairs), jackknife(u, radii, pairs)
 
+    spent = list(runs)
+    for j in blind(np.array([float(run.fun) for run in runs]), float(around[0])):
+        spent.append(_rehearse(fun, x0, float(radii[j]), MORE * steps, options))
+        runs[j] = min(runs[j], spent[-1], key=lambda run: float(run.fun) if np.isfinite(run.fun) else np.inf)
     reached = np.array([float(run.fun) for run in runs])
     finite = [*around[np.isfinite(around)], *reached[np.isfinite(reached)]]
     if not finite:
@@ -255,7 +273,8 @@ def probe(
     end = np.asarray(backend_of(x0).host(lowest.x), np.float64)
     way = ask(start + np.arange(1, WAY)[:, None] / WAY * (end - start)) if found else np.zeros(0)
     rise = rises(np.array([f0, *way, lowest.fun])) if found else 0.0
-    flat = bool((pairs[0] == f0).all())
+    drop = f0 - float(lowest.fun)
+    flat = bool(found and (np.abs(pairs[0] - f0) <= FLAT * drop).all())
     bends = estimates.curvature[[0, best]]
     ripples = bool(abs(bends[0]) > 2 * errors.curvature[0] and abs(bends[0]) > FADE * abs(bends[1]))
     return Probe(
@@ -264,14 +283,14 @@ def probe(
         **{f"{name}_se": error for name, error in errors._asdict().items()},
         reached=reached,
         score=score,
-        t1=float(radii[best]),
+        t1=float(radii[best]) if found else math.nan,
         helps=found and (rise > RISE or ripples or flat),
         rise=rise,
         x=end,
         fun=float(lowest.fun),
         message=_say(radii, best, f0, reached, rise, flat, bends if ripples else None),
-        nfev=around.size + way.size + sum(int(run.nfev) for run in runs),
-        nrejected=sum(_bad(some) for some in (around[:1], pairs, way)) + sum(int(run.nrejected) for run in runs),
+        nfev=around.size + way.size + sum(int(run.nfev) for run in spent),
+        nrejected=sum(_bad(some) for some in (around[:1], pairs, way)) + sum(int(run.nrejected) for run in spent),
         seed=seed,
     )
 
@@ -285,7 +304,9 @@ def _bad(values: Floats) -> int:
 def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
     """The radii as an ascending array (k,), or the default ones around the first radius of "auto"."""
     if t is None:
-        return np.asarray(float(first_radius(x0, box)[0]) * RADII)
+        first = float(first_radius(x0, box)[0])
+        bounded = box is not None and np.isfinite(box.low).all() and np.isfinite(box.high).all()
+        return np.asarray(first * (RADII[RADII < 2] if bounded else RADII))  # a quarter of a box is wide enough
     try:
         radii = np.asarray(t, np.float64)
     except (TypeError, ValueError):
@@ -362,6 +383,17 @@ def _rehearse(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any])
     return run
 
 
+def blind(reached: Floats, f0: float) -> list[int]:
+    """Which radii above the best one found nothing below f(x0); if none found anything, the larger half.
+
+    >>> blind(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), 4.0), blind(np.array([3.0, 3.0, 3.0, 3.0]), 1.0)
+    ([3, 4], [2, 3])
+    """
+    lower = np.isfinite(reached) & (reached < f0)
+    first = int(np.argmin(np.where(lower, reached, np.inf))) + 1 if lower.any() else len(reached) // 2
+    return [j for j in range(first, len(reached)) if not lower[j]]
+
+
 def foretell(drop: Floats, t: Floats, eps: float) -> Floats:
     """The score (k,) from the drops of the rehearsals: see `probe`. "auto" lets t fall by eps^(1/3).
 
@@ -391,7 +423,10 @@ def _say(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bo
     """What to do, and why."""
     lowest = float(np.min(reached, where=np.isfinite(reached), initial=np.inf))
     if not lowest < f0:
-        return f"No radius found a value below f(x0) = {f0:.4g}: x0 is a minimum at all of them, or they are too small."
+        return (
+            f"No radius found a value below f(x0) = {f0:.4g}: x0 is a minimum at all of them, or they are too small, "
+            "or the `steps` too few."
+        )
     start = f"start at t1 = {t[best]:.3g}"
     fell = f"from f(x0) = {f0:.4g} to {lowest:.4g}, the lowest value found"
     if flat:

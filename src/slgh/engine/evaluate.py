@@ -200,7 +200,8 @@ class Objective:
 def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:
     """Raise unless `fun` and `grad` are what they must be."""
     if not is_closed_form(fun) and not callable(fun):
-        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.")
+        hint = f" For a formula pass slgh.smooth({fun!r})." if isinstance(fun, str) else ""
+        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.{hint}")
     if grad is True and not backend.differentiates:
         raise ValueError("`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient.")
     if grad is not None and grad is not True and not callable(grad):

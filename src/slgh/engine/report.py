@@ -19,6 +19,10 @@ OF_THE_PROBLEM = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """What is returned as arrays of x0's library, on its device; counts and the history are NumPy's."""
 
 
+FAR = 0.1
+"""t that fell, but not below this share of t1, is worth a remark."""
+
+
 def report(run: Run) -> Generator[Query, Any, Result]:
     """Ask for f at each problem's solution where it is not known, then say how the run went."""
     plan, whole, backend = run.plan, run.whole, run.backend
@@ -116,7 +120,15 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
+    elif (status == Status.COMPLETED).all() and FAR < _fallen(run).min() <= _fallen(run).max() < 1:
+        still, first = _range(run.whole.t), _range(run.t1)
+        text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."
     return " ".join(filter(None, (text, run.remark, run.why)))
+
+
+def _fallen(run: Run) -> NDArray[Any]:
+    """t as a share of t1; 0 where that was 0."""
+    return np.asarray(np.divide(run.whole.t, run.t1, out=np.zeros_like(run.whole.t), where=run.t1 > 0))
 
 
 def _range(t: NDArray[Any]) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
 
-BLOCK = 25
-"""Pairs in a block, the best of which climbs."""
+BLOCK, SCALES = 25, 5
+"""Pairs in a block, the best of which climbs, and how many distances they have."""
 
 REACHES = np.geomspace(0.5, 0.005, 30)
 """The length of each step of a climb, as a share of the radius."""
@@ -50,6 +50,8 @@ class Smoothness:
     ----------
     slope, curvature
         What was found of L0 and of L1.
+    rough
+        Whether the curvature grows as points come closer, so that there is no L1.
     missed
         With 95 % confidence, at most this share of random near pairs in the ball has a larger quotient.
     radius, evaluations
@@ -58,6 +60,7 @@ class Smoothness:
 
     slope: Constant
     curvature: Constant
+    rough: bool
     missed: float
     radius: float
     evaluations: int
@@ -77,9 +80,11 @@ class Smoothness:
             f"{name} is at least {c.seen:.3g}, about {c.estimate:.3g}, with 95 % confidence below {c.limit:.3g}"
             for name, c in (("L0", self.slope), ("L1", self.curvature))
         )
+        rough = " The curvature grows as points come closer: f seems not to be smooth, and L1 to be infinite."
         return (
             f"{found}; within {self.radius:g} of x0, from {self.evaluations} evaluations. A maximum over samples is a "
             f"lower bound: at most {100 * self.missed:.2g} % of random pairs exceed it, which may be those that matter."
+            + (rough if self.rough else "")
         )
 
 
@@ -100,9 +105,10 @@ def estimate_smoothness(
         L_1 \ge \frac{|f(x + h) - 2 f(x) + f(x - h)|}{|h|^2} \quad\text{or}\quad
         \frac{|\nabla f(x + h) - \nabla f(x)|}{|h|}
 
-    over pairs, far and near, in the ball of `radius` around x0. The best near pair of each block of 25 then climbs to
-    larger quotients by random steps. The maxima are lower bounds; how close the largest two of the blocks are tells
-    how far the constant may lie above them.
+    over pairs at many distances in the ball of `radius` around x0. The best pair of each block of 25 then climbs to
+    larger quotients by random steps, and comes closer where that makes them larger. The maxima are lower bounds; how
+    close the largest two of the blocks are tells how far the constant may lie above them. Where the largest curvature
+    still grows as its pair comes closer, f has a kink or a jump there: `rough`.
 
     Parameters
     ----------
@@ -118,9 +124,9 @@ def estimate_smoothness(
     Notes
     -----
     Wood and Zhang (1996) fit a distribution with an upper end to maxima over blocks. Its three parameters need more
-    maxima than there usually are; the end from the two largest needs none, and has a confidence limit. The near
+    maxima than there usually are; the end from the two largest needs none, and has a confidence limit. The least
     distance is where rounding and curvature balance: the fourth root of (rounding of f) / (spread of f), times the
-    radius.
+    radius. An error of f beyond rounding looks like roughness.
 
     References
     ----------
@@ -140,14 +146,17 @@ def estimate_smoothness(
     x, e = probe.points(n), probe.directions(n)
     values = probe.call(fun, x, "fun")
     probe.measure(values)
-    near = probe.quotients(x, e)
+    h = probe.distances(n)
+    near = probe.quotients(x, e, h)
     far = np.abs(np.diff(values)) / np.linalg.norm(np.diff(x, axis=0), axis=1)
-    slope, curvature = (constant(probe.climb(x, e, near, which)) for which in (0, 1))
+    slopes, curvatures = (probe.climb(x, e, h, near, which) for which in (0, 1))
+    slope = constant(slopes.top)
     if far.max() > slope.seen:
         slope = constant(far)
     return Smoothness(
         slope=slope,
-        curvature=curvature,
+        curvature=constant(curvatures.top),
+        rough=probe.grows(curvatures),
         missed=float(1 - (1 - SURE) ** (1 / n)),
         radius=radius,
         evaluations=probe.count,
@@ -158,6 +167,15 @@ def constant(maxima: NDArray[Any]) -> Constant:
     """What two or more independent maxima tell of their upper end."""
     second, first = (float(y) for y in np.sort(maxima)[-2:])
     return Constant(seen=first, estimate=2 * first - second, limit=first + SURE / (1 - SURE) * (first - second))
+
+
+class Climbed(NamedTuple):
+    """Where the pairs of the blocks have come to: centre (b, d), direction (b, d), distance (b,), quotient (b,)."""
+
+    at: NDArray[Any]
+    along: NDArray[Any]
+    h: NDArray[Any]
+    top: NDArray[Any]
 
 
 class Probe:
@@ -198,27 +216,40 @@ class Probe:
         share = np.finfo(float).eps * size / spread if spread else 1.0
         self.h = self.radius * min(0.1, share**0.25)
 
-    def quotients(self, x: NDArray[Any], e: NDArray[Any]) -> NDArray[Any]:
-        """Slope and curvature at x (n, d) along the unit vectors e (n, d): (2, n)."""
-        h = self.h
+    def distances(self, n: int) -> NDArray[Any]:
+        """Distances of pairs, (n,): each block has all of them, from the least to a tenth of the radius."""
+        return np.resize(np.geomspace(self.h, 0.1 * self.radius, SCALES), n)
+
+    def quotients(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any]) -> NDArray[Any]:
+        """Slope and curvature at x (n, d) along the unit vectors e (n, d) over the distances h (n,): (2, n)."""
+        step = h[:, None] * e
         if self.grad is not None:
-            g, moved = self.call(self.grad, x, "grad"), self.call(self.grad, x + h * e, "grad")
+            g, moved = self.call(self.grad, x, "grad"), self.call(self.grad, x + step, "grad")
             return np.stack([np.linalg.norm(g, axis=1), np.linalg.norm(moved - g, axis=1) / h])
-        low, middle, high = (self.call(self.fun, x + s * h * e, "fun") for s in (-1, 0, 1))
+        low, middle, high = (self.call(self.fun, x + s * step, "fun") for s in (-1, 0, 1))
         return np.stack([np.abs(high - low) / (2 * h), np.abs(high - 2 * middle + low) / h**2])
 
-    def climb(self, x: NDArray[Any], e: NDArray[Any], found: NDArray[Any], which: int) -> NDArray[Any]:
+    def climb(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any], found: NDArray[Any], which: int) -> Climbed:
         """The largest slopes (0) or curvatures (1) to which the best pair of each block climbs, one a block."""
         blocks = found[which].reshape(-1, BLOCK)
         best = np.argmax(blocks, axis=1) + BLOCK * np.arange(len(blocks))
-        at, along, top = x[best], e[best], found[which, best]
+        at, along, h, top = x[best], e[best], h[best], found[which, best]
         for reach in REACHES:
             moved = self.inside(at + self.radius * reach * self.rng.standard_normal(at.shape) / math.sqrt(self.d))
             turned = unit(along + reach * self.rng.standard_normal(at.shape))
-            new = self.quotients(moved, turned)[which]
-            better = (new > top)[:, None]
-            at, along, top = np.where(better, moved, at), np.where(better, turned, along), np.maximum(top, new)
-        return np.asarray(top)
+            nearer = np.maximum(self.h, np.where(self.rng.random(len(h)) < 0.5, h / 2, h))
+            new = self.quotients(moved, turned, nearer)[which]
+            better = new > top
+            at, along = (np.where(better[:, None], a, b) for a, b in ((moved, at), (turned, along)))
+            h, top = np.where(better, nearer, h), np.maximum(top, new)
+        return Climbed(at, along, h, top)
+
+    def grows(self, climbed: Climbed) -> bool:
+        """Whether the largest curvature is a third, or less, over ten times the distance: a kink or a jump."""
+        k = int(np.argmax(climbed.top))
+        wider = np.minimum(10 * climbed.h[k : k + 1], 0.5 * self.radius)
+        wide = self.quotients(climbed.at[k : k + 1], climbed.along[k : k + 1], wider)[1, 0]
+        return bool(climbed.h[k] < 0.02 * self.radius and wide < climbed.top[k] / 3)
 
     def inside(self, points: NDArray[Any]) -> NDArray[Any]:
         """Points drawn back into the ball."""
