@@ -547,7 +547,7 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"reaches variable x\[3\] of 3"):
         slgh.smooth("sum(x[i+1] for i in range(d))").value([1.0, 2.0, 3.0], 0.0)
     with pytest.raises(ValueError, match="up to 4 variables, one here has 5"):
-        slgh.smooth("tanh(a + b + c + x + y)", fallback="quadrature")
+        slgh.smooth("tanh(a*b + c*x + y)", fallback="quadrature")
 
 
 def test_a_missing_sympy_is_named_with_its_extra() -> None:

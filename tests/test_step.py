@@ -18,6 +18,7 @@ from slgh.engine.state import State, map_leaves
 from slgh.engine.step import Plan, step
 from slgh.parts import Context
 from slgh.problems import rosenbrock
+from slgh.updates import Tolerant
 
 B, T = 3, 12
 
@@ -42,6 +43,16 @@ def to_strict(state: State) -> State:
     return map_leaves(strict.asarray, state)
 
 
+def with_parts(case: Case) -> dict[str, Any]:
+    """The case's parameters, with the update that `step="theory"` leads to at the door."""
+    params = {name: value for name, value in case.params.items() if name not in ("L1", "step")}
+    if "L1" not in case.params:
+        return case.params
+    if "noise" in params:
+        return params | {"update": Tolerant(L1=case.params["L1"], nu=params["noise"], cap=0.02)}
+    return params | {"step": 0.01}
+
+
 def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> State:
     """T iterations with the arrays of `xp`, answered by NumPy functions; `bad` makes some values NaN."""
     facts = Facts(
@@ -51,7 +62,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
         terms=7 if case.stochastic else None,
     )
     method = compose(
-        case.method, case.params | ({"schedule": "ratio", "gamma": 0.9} if case.method == "auto" else {}), facts
+        case.method, with_parts(case) | ({"schedule": "ratio", "gamma": 0.9} if case.method == "auto" else {}), facts
     )
     x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
     ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)

@@ -304,9 +304,7 @@ def _bad(values: Floats) -> int:
 def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
     """The radii as an ascending array (k,), or the default ones around the first radius of "auto"."""
     if t is None:
-        first = float(first_radius(x0, box)[0])
-        bounded = box is not None and np.isfinite(box.low).all() and np.isfinite(box.high).all()
-        return np.asarray(first * (RADII[RADII < 2] if bounded else RADII))  # a quarter of a box is wide enough
+        return np.asarray(float(first_radius(x0, box)[0]) * RADII)
     try:
         radii = np.asarray(t, np.float64)
     except (TypeError, ValueError):
