@@ -113,7 +113,7 @@ def test_closed_forms_are_the_same_on_every_library(problem: Problem, library: s
 
 
 def test_the_slide_takes_almost_the_iterations_that_theorem_3_4_allows() -> None:
-    cell = dataclasses.replace(c.TABLE[0], eps={"slide": (0.1, 0.05, 0.025)}, d=(2,))
+    cell = dataclasses.replace(c.TABLE[0], eps={"slide": (0.1, 0.05, 0.025)}, d={"slide": (2,)})
     fits = c.complexity(c.measure(cell, "slide", 2), [cell]).fits
     found = next(fit for fit in fits if (fit.function, fit.gamma) == ("slide", "constant"))
     assert 1.8 < found.T.p < 2
@@ -130,7 +130,7 @@ def test_long_chains_take_eps_to_the_minus_2() -> None:
 def test_the_iterations_of_a_theorem_stay_below_its_bound(theorem: str) -> None:
     cell = next(cell for cell in c.TABLE if cell.theorem == theorem)
     eps = max(cell.eps["wells"])
-    small = dataclasses.replace(cell, eps={"wells": (1.1 * eps, eps)}, most=1024)
+    small = dataclasses.replace(cell, eps={"wells": (1.1 * eps, eps)}, most={"wells": 1024})
     found = c.measure(small, "wells", 2)
     assert len(found) == 4
     for m in found:

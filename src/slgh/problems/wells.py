@@ -19,7 +19,7 @@ class Wells:
         F(x, t) = -\sum_j w_j \left(\frac{s_j^2}{s_j^2 + t^2}\right)^{d/2}
         \exp\left(-\frac{|x - c_j|^2}{2 (s_j^2 + t^2)}\right)
 
-    with centres c (n, d), widths s (n,) and depths w (n,).
+    with centres c (n, d), widths s (n,) and depths w (n,); a hill has a negative depth.
     """
 
     def __init__(self, c: NDArray[Any], s: NDArray[Any], w: NDArray[Any]) -> None:
@@ -28,12 +28,17 @@ class Wells:
     @property
     def L0(self) -> float:
         """A Lipschitz constant of f, and by Lemma 3.2 of F(., t)."""
-        return float(np.sum(self.w / self.s) * np.exp(-0.5))
+        return float(np.sum(np.abs(self.w) / self.s) * np.exp(-0.5))
 
     @property
     def L1(self) -> float:
         """A Lipschitz constant of the gradient of f, and by Lemma 3.2 of that of F(., t)."""
-        return float(np.sum(self.w / self.s**2))
+        return float(np.sum(np.abs(self.w) / self.s**2))
+
+    @property
+    def span(self) -> float:
+        """At least sup f - inf f."""
+        return float(np.sum(np.abs(self.w)))
 
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """Each well's value (..., n), offset (..., n, d) and variance (..., n)."""
