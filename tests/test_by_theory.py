@@ -160,6 +160,15 @@ def test_the_tuned_gamma_is_the_theorems() -> None:
     assert result.method.schedule.gamma == pytest.approx(3 ** (-1.5 * 0.25))
 
 
+def test_the_tuned_gamma_is_that_of_the_theorem_that_applies() -> None:
+    common: dict[str, Any] = {"step": "theory", "L1": L1, "eps": 0.5, "gamma": "tuned", "t1": 0.5, "max_iter": 50}
+    sampled = slgh.minimize(WELLS.fun, X0, grad=WELLS.grad, method="slgh_r", vectorized=True, seed=0, **common)
+    assert "By Theorem 3.5" in sampled.message
+    assert sampled.method.schedule.gamma == pytest.approx(max(3**0.5, 3**1.5 * 0.25) ** -(0.5**4))
+    values = slgh.minimize(WELLS.fun, X0, method="slgh_r", oracle="forward", vectorized=True, seed=0, **common)
+    assert values.method.schedule.gamma == pytest.approx(3 ** (-0.25 / 6))
+
+
 def test_optimizer_takes_the_theory_too() -> None:
     opt = slgh.Optimizer(X0, method="zoslgh_r", step="theory", L1=L1, t1=0.5, max_iter=5, seed=0)
     while not opt.stop():
@@ -179,6 +188,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"step": "theory", "L1": 1.0, "max_iter": None, "max_seconds": 1.0}, "pass max_iter or max_evals"),
     ({"step": "theory", "L1": 1.0, "method": "zosgd"}, "must lower t as slgh_r"),
     ({"step": "theory", "L1": 1.0, "noise": 1.0}, "at most t1"),
+    ({"L1": 1.0, "noise": 1e-4, "oracle": "sphere"}, "one that the theorems are proved for where values have an error"),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from typing import Any
@@ -149,6 +150,20 @@ def test_where_nothing_lower_is_found_there_is_no_advice() -> None:
     assert np.isnan(found.t1)
     assert not found.helps
     assert "No radius found a value below" in found.message
+
+
+def test_a_start_without_a_value_costs_no_more() -> None:
+    def f(x: np.ndarray) -> np.ndarray:
+        return np.where((x == 3.3).all(axis=-1), np.nan, rastrigin(x))
+
+    assert probe(f, np.full(3, 3.3), vectorized=True, seed=0).nfev == 1008
+
+
+def test_a_plot_needs_no_finite_curvature() -> None:
+    found = probe(sphere, np.full(2, 6.0), vectorized=True, seed=0)
+    for curvature in (np.full(8, np.nan), np.full(8, -2e-6), found.curvature):
+        low, high = dataclasses.replace(found, curvature=curvature).plot().figure.axes[1].get_ylim()
+        assert not (curvature < 0).any() or (low, high) == pytest.approx((-3e-6, 2e-7))
 
 
 def test_flat_is_meant_beside_the_drop() -> None:

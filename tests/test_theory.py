@@ -487,6 +487,54 @@ def test_evaluations_are_counted_and_one_point_is_asked_for_at_a_time() -> None:
     assert "A maximum over samples is a lower bound" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("f", "rough"),
+    [
+        (lambda x: np.abs(x).sum(axis=-1), True),
+        (lambda x: np.maximum(x, 0).sum(axis=-1), True),
+        (lambda x: np.floor(3 * x).sum(axis=-1), True),
+        (lambda x: np.cos(3 * x).sum(axis=-1), False),
+        (lambda x: (x**2).sum(axis=-1), False),
+        (lambda x: np.sqrt(1e-2 + x**2).sum(axis=-1), False),
+    ],
+)
+def test_kinks_and_jumps_are_told_from_smooth_functions(f: Any, rough: bool) -> None:
+    found = estimate_smoothness(f, np.full(3, 0.1), vectorized=True, seed=0)
+    assert found.rough == rough
+    assert ("not to be smooth" in str(found)) == rough
+    if rough:
+        assert found.curvature.seen > 100
+
+
+def test_a_cliff_between_far_points_counts_for_the_slope() -> None:
+    """A step so narrow that near pairs miss it, but that far pairs straddle."""
+    found = estimate_smoothness(lambda x: np.where(x[..., 0] > 0, 5.0, 0.0), np.full(2, 0.3), vectorized=True, seed=0)
+    assert found.L0 > 5
+
+
+@given(st.floats(0.3, 0.99), st.floats(0.0, 0.3), st.integers(0, 30), st.integers(0, 40))
+def test_changes_of_t_are_counted(gamma: float, floor: float, start: int, more: int) -> None:
+    t = np.maximum(gamma ** np.arange(80), floor)
+    radii = Radii(t1=1.0, gamma=gamma, floor=floor)
+    changes = np.count_nonzero(np.diff(t[start : start + more + 1]))
+    assert abs(radii.changes(start, start + more) - changes) <= 1  # the last step to the floor may be rounding
+
+
+def test_sampled_gradients_add_their_own_variance() -> None:
+    sampled = slgh.minimize(
+        lambda x: float(x @ x), [1.0, 1.0], grad=lambda x: 2 * x, method="slgh_r", t1=0.5, step=0.1, max_iter=2, seed=0
+    ).method
+    it = plan(sampled, L0=4.0, L1=2.0, d=2, t1=0.5, gamma=0.9, T=10, gap=2.0)
+    assert it.theorem.name == "3.5"
+    assert it.constants.sigma == pytest.approx(2**0.5)
+    assert plan(sampled, L0=0.5, L1=2.0, d=2, t1=0.5, gamma=0.9, T=10, gap=2.0).constants.sigma == pytest.approx(0.5)
+
+
+def test_the_floor_is_blamed_where_it_is_to_blame() -> None:
+    with pytest.raises(ValueError, match="`floor` must be lower"):
+        plan("zoslgh_r", L0=1.0, L1=1.0, d=2, t1=0.5, gap=1.0, eps=0.1, gamma=0.9, nu=1e-9, floor=0.3)
+
+
 def test_a_constant_function_is_flat() -> None:
     found = estimate_smoothness(lambda x: 3.0, [0.0, 0.0], samples=50, seed=0)
     assert (found.L0, found.L1) == (0, 0)

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,6 +89,8 @@ def reproduce(
     _refuse_unwritable(json_file)
     if figures is not None:
         _make_folder(figures)
+        if find_spec("matplotlib") is None:
+            _fail('--figures needs matplotlib: pip install "slgh[plot]".')
     found: dict[str, Any] = {}
     try:
         with Progress(console=console, transient=True) as progress:
@@ -141,9 +144,10 @@ def _run_study(study: Any, progress: Progress, figures: Path | None) -> Any:
         file = figures / f"{study.name}.png"
         try:
             study.plot(found, file)
-        except (ImportError, OSError) as error:
-            _fail(f"--figures: {error}")
-        progress.console.print(f"Drawn: {file}")
+        except OSError as error:  # no reason to lose what was measured
+            progress.console.print(f"Not drawn: {error}")
+        else:
+            progress.console.print(f"Drawn: {file}")
     return found.as_dict()
 
 
@@ -206,8 +210,9 @@ def _write(file: Path | None, found: Any) -> None:
 
 def _refuse_unwritable(file: Path | None) -> None:
     """Fail before the work and not after it."""
-    if file is not None and not file.parent.is_dir():
-        _fail(f"--json: {file} cannot be written: {file.parent} is no folder.")
+    if file is not None and (file.is_dir() or not file.parent.is_dir()):
+        why = "it is a folder" if file.is_dir() else f"{file.parent} is no folder"
+        _fail(f"--json: {file} cannot be written: {why}.")
 
 
 def _fail(message: str) -> None:

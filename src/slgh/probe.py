@@ -154,10 +154,10 @@ class Probe:
         right = ax.twinx()
         right.errorbar(self.t, self.curvature, self.curvature_se, fmt="^-", color="C2", capsize=2, label="curvature")
         largest = np.max(np.abs(self.curvature), where=np.isfinite(self.curvature), initial=0.0)
-        if np.ptp(self.curvature[np.isfinite(self.curvature)]) < 0.1 * largest:  # constant, but for rounding
-            right.set_ylim(-0.1 * largest, 1.5 * largest) if self.curvature[0] > 0 else right.set_ylim(
-                -1.5 * largest, 0.1
-            )
+        mean = np.mean(self.curvature, where=np.isfinite(self.curvature)) if largest > 0 else 0.0
+        if np.all(np.abs(self.curvature - mean) < 0.1 * largest):  # constant, but for rounding
+            ends = sorted((-0.1 * float(mean), 1.5 * float(mean)))
+            right.set_ylim(ends[0], ends[1])
         else:
             right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
         right.set_ylabel("curvature tr Hess F / d", color="C2")
@@ -258,7 +258,8 @@ def probe(
     estimates, errors = estimate(u, radii, pairs), jackknife(u, radii, pairs)
 
     spent = list(runs)
-    for j in blind(np.array([float(run.fun) for run in runs]), float(around[0])):
+    known = float(around[0]) if np.isfinite(around[0]) else np.inf
+    for j in blind(np.array([float(run.fun) for run in runs]), known):
         spent.append(_rehearse(fun, x0, float(radii[j]), MORE * steps, options))
         runs[j] = min(runs[j], spent[-1], key=lambda run: float(run.fun) if np.isfinite(run.fun) else np.inf)
     reached = np.array([float(run.fun) for run in runs])

@@ -9,7 +9,7 @@ from typing import Any
 from slgh import checks
 from slgh.method import Method
 from slgh.theory import Plan, plan
-from slgh.theory.plan import choose, tuned_gamma
+from slgh.theory.plan import choose
 
 CONSTANTS = ("L1", "eps", "sigma", "burn_in")
 """What goes with step="theory", and with it alone; `noise` is nu."""
@@ -24,9 +24,11 @@ class Request:
     sigma: float | None = None
     burn_in: int | None = None
     nu: float = 0.0
+    tuned: bool = False
+    """Whether gamma is to be the theorem's."""
 
 
-def read_request(method: str | Method, params: dict[str, Any], d: int, *, stochastic: bool) -> Request | None:
+def read_request(params: dict[str, Any], *, stochastic: bool) -> Request | None:
     """The request, if there is one; `params` is left with what composing needs, a step to be replaced among it."""
     step, gamma = params.get("step"), params.get("gamma")
     implied = "L1" in params and "step" not in params and "update" not in params
@@ -55,10 +57,10 @@ def read_request(method: str | Method, params: dict[str, Any], d: int, *, stocha
     if gamma == "tuned":
         if known.get("eps") is None:
             raise ValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass eps=...")
-        params["gamma"] = tuned_gamma(method, d=d, eps=known["eps"], stochastic=stochastic, nu=nu)
+        params["gamma"] = 0.5  # to be replaced, once it is known which theorem applies
     if stochastic and not known.get("sigma"):
         known["sigma"] = 1.0  # which of the theorems' steps is taken depends on whether it is 0, not on how large it is
-    return Request(nu=nu, **known)
+    return Request(nu=nu, tuned=gamma == "tuned", **known)
 
 
 def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tuple[Method, Plan]:
@@ -72,7 +74,7 @@ def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tup
         L1=request.L1,
         d=d,
         t1=schedule.t1,
-        gamma=schedule.gamma,
+        gamma=None if request.tuned else schedule.gamma,
         eps=request.eps,
         sigma=request.sigma or float(theorem.stochastic),
         nu=request.nu,
@@ -81,7 +83,8 @@ def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tup
     )
     if request.burn_in is not None:
         applied = dataclasses.replace(applied, k0=min(request.burn_in, T - 1))
-    return dataclasses.replace(method, update=applied.update), applied
+    schedule = dataclasses.replace(schedule, gamma=applied.gamma)
+    return dataclasses.replace(method, update=applied.update, schedule=schedule), applied
 
 
 def burn_in(applied: Plan | None) -> int:

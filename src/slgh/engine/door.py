@@ -168,7 +168,7 @@ def make_run(
         raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
     params = dict(params)
-    request = read_request(method, params, d, stochastic=stochastic)
+    request = read_request(params, stochastic=stochastic)
     bound = compose(method, params, facts)
     planned = bound.schedule.planned
     limits = read_limits(

@@ -37,7 +37,7 @@ class Wells:
 
     @property
     def span(self) -> float:
-        """At least sup f - inf f."""
+        """At least sup f - inf f, which is less than the depths and the heights together."""
         return float(np.sum(np.abs(self.w)))
 
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:

@@ -47,7 +47,7 @@ class Setting:
             sigma=self.sigma,
             nu=self.nu,
             gap=float(self.problem.fun(self.problem.x0)) - self.problem.minimum,
-            span=getattr(F, "span", -self.problem.minimum),
+            span=-self.problem.minimum or F.span,
             **options,
         )
 
@@ -105,13 +105,14 @@ def first_below(squares: NDArray[Any], k0: int, eps: float, *, argmin: bool) -> 
 
 
 def length_below(means: Sequence[float], lengths: Sequence[int], k0: int, eps: float) -> float | None:
-    """The T = k0 + n from which on the means of runs of length n are small enough, by powers between lengths."""
+    """The T = k0 + n from which on the means of runs of length n are small enough, by powers between lengths.
+
+    None where it is not known: the longest run does not reach eps, or the shortest does.
+    """
     large = [i for i, mean in enumerate(means) if mean > eps**2]
-    if not large:
-        return float(k0 + lengths[0])
-    i = large[-1]
-    if i + 1 == len(means):
+    if not large or large[-1] + 1 == len(means):
         return None
+    i = large[-1]
     share = math.log(means[i] / eps**2) / math.log(means[i] / means[i + 1])
     return float(k0 + lengths[i] * (lengths[i + 1] / lengths[i]) ** share)
 

@@ -222,10 +222,12 @@ def averaged(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes
     groups = [held_as_exp(group) for group in factorise(factors, z)]
     if len(groups) == 1:
         direction = ridge(term, z)
-        if direction is None:
-            return Averaged(term, z, *choose_nodes(len(z)), index, len(z))
-        u, w = choose_nodes(1)
-        return Averaged(term, z, u * direction, w, index, 1)
+        rank = len(z) if direction is None else 1
+        u, w = choose_nodes(rank)
+        jumps = term.has(sp.sign, sp.Heaviside, sp.Piecewise)
+        bends = term.has(sp.Abs, sp.Max, sp.Min) and not np.allclose(w, w[0])  # not where nodes are samples
+        u = u if direction is None else u * direction
+        return Averaged(term, z, u, w, index=index, rank=rank, stein=jumps or bends)
     rules: list[Rule] = []
     owners = []
     for k, group in enumerate(groups):

@@ -163,7 +163,8 @@ class Averaged:
         \approx \sum_j w_j u_j^\top \nabla f(z + t u_j)
 
     The directions (J, m) and weights (J,) are those of Gauss and Hermite, or samples; they lie in a space of `rank`
-    dimensions. Where f jumps, its gradient misses the jump, and Stein's identities are used instead:
+    dimensions. With `stein` the derivatives are taken by Stein's identities instead, for an f that jumps, whose
+    gradient misses the jump, or that bends, whose gradient jumps, which Gauss-Hermite nodes resolve badly:
 
     .. math:: \nabla F \approx \frac1t \sum_j w_j (f(z + t u_j) - f(z))\, u_j, \quad
         \frac{\partial F}{\partial t} \approx \frac1t \sum_j w_j (f(z + t u_j) - f(z)) (|u_j|^2 - \text{rank})
@@ -172,11 +173,18 @@ class Averaged:
     singular = False
 
     def __init__(
-        self, f: Any, z: Sequence[sp.Symbol], u: NDArray[Any], w: NDArray[Any], index: sp.Symbol, rank: int
+        self,
+        f: Any,
+        z: Sequence[sp.Symbol],
+        u: NDArray[Any],
+        w: NDArray[Any],
+        *,
+        index: sp.Symbol,
+        rank: int,
+        stein: bool,
     ) -> None:
-        self.f, self.z, self.rank = f, tuple(z), rank
+        self.f, self.z, self.rank, self.stein = f, tuple(z), rank, stein
         self.indexed = f.has(index)
-        self.jumps = f.has(sp.sign, sp.Heaviside, sp.Piecewise)
         arguments = (*self.z, T, index, DIMENSION)
         self._value = Code(arguments, [f])
         self._grad = Code(arguments, [sp.diff(f, s) for s in self.z])
@@ -200,7 +208,7 @@ class Averaged:
         return self._mean(at, at.t, self._value, lambda f, u: f)[0]
 
     def grad(self, at: Place) -> list[Any]:
-        if not self.jumps:
+        if not self.stein:
             return self._mean(at, at.t, self._grad, lambda g, u: g)
         t = at_least(at.t, 1 / 3, at.xp)
         rise = self._rise(at)
@@ -208,7 +216,7 @@ class Averaged:
         return [g / t for g in found]
 
     def _slope(self, at: Place, t: Any) -> Any:
-        if not self.jumps:
+        if not self.stein:
             return self._mean(at, t, self._grad, lambda g, u: [sum(s * u[:, k] for k, s in enumerate(g))])[0]
         rise = self._rise(at)
         return self._mean(at, t, self._value, lambda f, u: [rise(f) * (at.xp.sum(u * u, axis=-1) - self.rank)])[0] / t
@@ -218,10 +226,10 @@ class Averaged:
         return lambda f: f[0] - centre
 
     def dt(self, at: Place) -> Any:
-        return self._slope(at, at_least(at.t, 1 / 4, at.xp) if self.jumps else at.t)
+        return self._slope(at, at_least(at.t, 1 / 4, at.xp) if self.stein else at.t)
 
     def trace(self, at: Place) -> Any:
-        t = at_least(at.t, 1 / 4 if self.jumps else 1 / 3, at.xp)
+        t = at_least(at.t, 1 / 4 if self.stein else 1 / 3, at.xp)
         return self._slope(at, t) / t
 
 

@@ -147,9 +147,10 @@ def measured(
 def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -> int:
     """The least T whose bound is eps^2 at most: doubling, then bisection, since the bound falls with T."""
     if (rest := theorem.residue(c)) >= eps**2:
-        if c.nu:
+        most = largest_nu(theorem, L1=c.L1, d=c.d, eps=eps) if c.nu else math.inf
+        if c.nu >= most:
             raise ValueError(
-                f"`nu` must be below {largest_nu(theorem, L1=c.L1, d=c.d, eps=eps):.3g} for eps={eps:g}: its error "
+                f"`nu` must be below {most:.3g} for eps={eps:g}: its error "
                 f"alone may leave a mean |grad f|^2 of {rest:.3g}, however large T; got nu={c.nu:g}."
             )
         raise ValueError(

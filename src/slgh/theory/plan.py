@@ -137,9 +137,15 @@ def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
     names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
     if isinstance(method, Method):
         asks, schedule = method.oracle.asks, method.schedule.name
-        stochastic = stochastic or (asks == "gradients" and not method.oracle.exact)
+        stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
             raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
+        if method.oracle.name == "variance_reduced" or (nu and method.oracle.name == "sphere"):
+            where = " where values have an error" if nu else ""
+            raise ValueError(
+                f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions and nothing "
+                f"remembered; got {method.oracle.name!r}."
+            )
     else:
         checks.choice("method", method, names)
         asks = ORACLES[METHODS[method].oracle].asks
@@ -152,9 +158,9 @@ def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
     return found[order, stochastic, nu > 0]
 
 
-def tuned_gamma(method: str | Method, *, d: int, eps: float, stochastic: bool, nu: float) -> float:
-    """The tuned gamma of the theorem on the method, at most 0.999."""
-    return min(choose(method, stochastic=stochastic, nu=nu).tuned(d, eps), GAMMA_BAR)
+def samples_gradients(method: str | Method) -> bool:
+    """Whether the method takes gradients of f at x + t u for those of F."""
+    return isinstance(method, Method) and method.oracle.asks == "gradients" and not method.oracle.exact
 
 
 def plan(
@@ -180,8 +186,8 @@ def plan(
     method
         "slgh_r", "slgh_d" (Theorems 3.4 and 3.5), "zoslgh_r", "zoslgh_d" (4.1, 4.2, C.1 and C.2), or a Method of their
         kind. The first-order theorems are about the gradient of F itself, from a closed form. Gradients of f at
-        x + t u are stochastic ones: add :math:`\min(L_0^2, d L_1^2 t_1^2)` to :math:`\sigma^2`. The bounds are for one
-        sample an iteration, and hold for more.
+        x + t u are stochastic ones: for a Method that samples them, :math:`\min(L_0^2, d L_1^2 t_1^2)` is added to
+        :math:`\sigma^2`. The bounds are for one sample an iteration, and hold for more.
     L1, L0
         f is L1-smooth and L0-Lipschitz; `estimate_smoothness` guesses them. L0 is needed for bounds.
     d, t1
@@ -236,6 +242,8 @@ def plan(
     if floor > t1 or (nu and not floor):
         rule = f"at most t1={t1:g}" if floor > t1 else "above 0 where nu is"
         raise ValueError(f"`floor` (sqrt(nu), where nu is given) must be {rule}, got floor={floor:g}.")
+    if samples_gradients(method):
+        sigma = math.sqrt(sigma**2 + min(math.inf if L0 is None else L0**2, d * (L1 * t1) ** 2))
     c = Constants(
         L1=L1,
         d=d,
@@ -249,7 +257,7 @@ def plan(
     )
     if gamma is None:
         assert eps is not None
-        gamma = tuned_gamma(method, d=d, eps=eps, stochastic=sigma > 0, nu=nu)
+        gamma = min(theorem.tuned(d, eps), GAMMA_BAR)
     k0 = theorem.burn_in(d, TINY if eps is None else eps, gamma)
     if T is not None:
         k0 = min(k0, T // 2)

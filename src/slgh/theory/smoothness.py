@@ -34,7 +34,8 @@ class Constant:
         2 y1 - y2.
     limit
         y1 + 19 (y1 - y2): an upper bound with 95 % confidence, if the maxima over blocks lie as densely just below the
-        constant as elsewhere (Robson and Whitlock 1964). Climbing helps that; many variables and few samples do not.
+        constant as elsewhere (Robson and Whitlock 1964). Climbing helps that; many variables do not: of quadratics in
+        5, 10 and 20 variables it covered the constant in 97, 88 and 68 % of 60 seeds.
     """
 
     seen: float
@@ -77,7 +78,7 @@ class Smoothness:
 
     def __str__(self) -> str:
         found = "; ".join(
-            f"{name} is at least {c.seen:.3g}, about {c.estimate:.3g}, with 95 % confidence below {c.limit:.3g}"
+            f"{name} is at least {c.seen:.3g}, about {c.estimate:.3g}, perhaps up to {c.limit:.3g}"
             for name, c in (("L0", self.slope), ("L1", self.curvature))
         )
         rough = " The curvature grows as points come closer: f seems not to be smooth, and L1 to be infinite."
