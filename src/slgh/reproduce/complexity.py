@@ -215,7 +215,7 @@ Job: TypeAlias = tuple[str, Callable[[], Sequence[Measured]]]
 
 
 def jobs(cells: Sequence[Cell] = TABLE) -> list[Job]:
-    """What there is to run, some six minutes in all; `complexity` tells what comes of it."""
+    """What there is to run, some five minutes in all; `complexity` tells what comes of it."""
     resisting: list[Job] = [(f"Theorem 3.4: chain of {n}", partial(resist, n)) for n in LINKS]
     found: list[Job] = [
         (f"Theorem {cell.theorem}: {function}, d = {d}", partial(measure, cell, function, d))
