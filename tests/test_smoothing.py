@@ -350,6 +350,14 @@ def test_a_written_out_sum_is_rolled_up_again() -> None:
     np.testing.assert_allclose(F.grad(x, 0.3), rolled.grad(x, 0.3), rtol=1e-13)
 
 
+def test_variables_that_cancel_are_variables_still() -> None:
+    assert slgh.smooth("0*x + y").variables == ("x", "y")
+    F = slgh.smooth("x[2] - x[2] + x[0] - x[0]")
+    assert F.d == 3
+    assert F([1.0, 2.0, 3.0]) == 0
+    np.testing.assert_array_equal(F.grad([1.0, 2.0, 3.0], 0.5), np.zeros(3))
+
+
 def test_variables_are_in_the_order_of_their_names_or_as_told() -> None:
     assert slgh.smooth("x10 + 2*x2 + 3*a").variables == ("a", "x2", "x10")
     F = slgh.smooth("x - y", variables=["y", "x"])

@@ -78,11 +78,11 @@ def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tup
         eps=request.eps,
         sigma=request.sigma or float(theorem.stochastic),
         nu=request.nu,
-        T=T,
+        T=max(T, 1),
         floor=method.floor if request.nu else None,
     )
     if request.burn_in is not None:
-        applied = dataclasses.replace(applied, k0=min(request.burn_in, T - 1))
+        applied = dataclasses.replace(applied, k0=min(request.burn_in, max(T, 1) - 1))
     schedule = dataclasses.replace(schedule, gamma=applied.gamma)
     return dataclasses.replace(method, update=applied.update, schedule=schedule), applied
 

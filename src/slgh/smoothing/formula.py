@@ -56,9 +56,10 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
         checks.count("d", d)
     if variables is not None and (isinstance(variables, str) or not all(isinstance(v, str) for v in variables)):
         raise TypeError(f"`variables` must be a list of names, got {variables!r}.")
-    mentioned: set[str] = set()
+    mentioned, vectors, highest = set[str](), set[str](), 0
     if isinstance(formula, str):
-        expression, mentioned = read_text(formula)
+        expression, reader = read_text(formula)
+        mentioned, vectors, highest = reader.plain, reader.subscripted, reader.highest
     elif isinstance(formula, sp.Basic | sp.MatrixBase):
         expression = formula
     elif callable(formula):
@@ -68,7 +69,7 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
     if not isinstance(expression, sp.Expr) or expression.has(sp.I, sp.nan, sp.oo, sp.zoo, sp.MatrixSymbol):
         raise ValueError(f"`formula` must be a real number at each point, got {str(expression)[:200]}.")
     indexed = expression.atoms(sp.Indexed)
-    bases = sorted({a.base.label.name for a in indexed})
+    bases = sorted({a.base.label.name for a in indexed} | vectors)
     bound = {limit[0] for s in expression.atoms(sp.Sum, sp.Product) for limit in s.limits}
     labels = {sp.Symbol(name) for name in bases} | {a.base.label for a in indexed}
     plain = {s for s in expression.free_symbols - bound - labels - indexed if s != DIMENSION}
@@ -81,7 +82,7 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
     if bases:
         if variables is not None:
             raise ValueError("`variables` orders plain variables; a vector's are in order.")
-        return read_vector(expression, bases[0], d)
+        return read_vector(expression, bases[0], d, highest)
     return read_plain(expression, plain, mentioned, d, variables, keep=isinstance(formula, sp.Basic))
 
 
@@ -119,8 +120,8 @@ def read_plain(
     )
 
 
-def read_vector(expression: Any, name: str, d: int | None) -> Formula:
-    """A formula in x[0], x[1], ... or x[i]."""
+def read_vector(expression: Any, name: str, d: int | None, highest: int) -> Formula:
+    """A formula in x[0], x[1], ... or x[i]; `highest` is the highest subscript of the text, also where it cancelled."""
     base = sp.IndexedBase(name, real=True)
     if any(len(a.indices) != 1 for a in expression.atoms(sp.Indexed)):
         raise ValueError(f"`formula` must have one subscript a variable, as in {name}[i]; got {str(expression)[:200]}.")
@@ -128,7 +129,7 @@ def read_vector(expression: Any, name: str, d: int | None) -> Formula:
     fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
     if min(fixed, default=0) < 0:
         raise ValueError(f"`formula`: subscripts count from 0, got {name}[{min(fixed)}].")
-    least = max(fixed, default=0) + 1
+    least = max([*fixed, highest]) + 1
     if d is None and not expression.has(sp.Sum, sp.Product, DIMENSION):
         d = least
     if d is not None and d < least:

@@ -86,8 +86,8 @@ def parse(text: str) -> sp.Expr:
     return read_text(text)[0]
 
 
-def read_text(text: str) -> tuple[sp.Expr, set[str]]:
-    """The expression, and the plain variables that the text mentions, also where they cancel."""
+def read_text(text: str) -> tuple[sp.Expr, Reader]:
+    """The expression, and the reader, which knows the variables that the text mentions, also where they cancel."""
     if len(text) > LENGTH:
         raise FormulaError(f"`formula` must have at most {LENGTH} characters, got {len(text)}.")
     try:
@@ -103,7 +103,7 @@ def read_text(text: str) -> tuple[sp.Expr, set[str]]:
         raise FormulaError(f"`formula` cannot be read ({type(error).__name__}: {error}): {text[:200]!r}.") from None
     if found.has(sp.zoo, sp.nan, sp.oo, sp.I):
         raise FormulaError(f"`formula` must be real and finite, got {text[:200]!r}.")
-    return found, reader.plain
+    return found, reader
 
 
 def refuse_size(tree: ast.AST) -> None:
@@ -127,6 +127,8 @@ class Reader:
         self.bound: dict[str, sp.Symbol] = {}
         self.plain: set[str] = set()
         self.subscripted: set[str] = set()
+        self.highest = 0
+        """The highest subscript that is a number."""
 
     def fail(self, node: ast.AST, why: str) -> NoReturn:
         part = ast.get_source_segment(self.text, node) or self.text
@@ -247,6 +249,8 @@ class Reader:
         index = self.index(node.slice)
         if index.is_Integer and index < 0:
             self.fail(node, "subscripts count from 0; the last variable is x[d-1]")
+        if index.is_Integer:
+            self.highest = max(self.highest, int(index))
         return sp.IndexedBase(name, real=True)[index]
 
     def index(self, node: ast.AST) -> Any:
