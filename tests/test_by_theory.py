@@ -153,6 +153,20 @@ def test_xhat_of_theorem_3_4_has_the_least_gradient_of_f() -> None:
     assert result.njev == 48
 
 
+def test_a_gradient_that_is_not_finite_is_not_the_least() -> None:
+    class Broken:
+        """The wells, with a NaN gradient of f (not of F) beyond x[0] = 3."""
+
+        value, dt, trace = WELLS.smooth.value, WELLS.smooth.dt, WELLS.smooth.trace  # type: ignore[union-attr]
+
+        def grad(self, x: Any, t: Any) -> Any:
+            g = WELLS.smooth.grad(x, t)  # type: ignore[union-attr]
+            return np.where(((x[..., 0] > 3) & (t == 0))[..., None], np.nan, g)
+
+    result = slgh.minimize(Broken(), X0, method="slgh_r", step="theory", L1=L1, t1=2.0, gamma=0.9, max_iter=60)
+    assert result.xhat[0] < 3
+
+
 def test_the_tuned_gamma_is_the_theorems() -> None:
     result = slgh.minimize(
         WELLS.smooth, X0, method="slgh_r", step="theory", L1=L1, eps=0.5, gamma="tuned", t1=0.5, max_iter=50

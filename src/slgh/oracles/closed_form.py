@@ -55,7 +55,12 @@ class ClosedForm:
         F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
         trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
         slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
-        grad_f = (yield Query("grad", x[:, None, :])).values[:, 0, :] if "grad_f" in ctx.needs else None
+        grad_f = None
+        if "grad_f" in ctx.needs:
+            answer = yield Query("grad", x[:, None, :])
+            bad = answer.ok is not None  # a gradient that is not finite must not pass for the least one
+            found = xp.where((answer.ok > 0)[..., None], answer.values, xp.inf) if bad else answer.values
+            grad_f = found[:, 0, :]
         ok, rejected = verdict(count(gradient.ok, samples, xp), samples, xp, value)
         return Observed(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
