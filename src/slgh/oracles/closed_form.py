@@ -58,9 +58,9 @@ class ClosedForm:
         grad_f = None
         if "grad_f" in ctx.needs:
             answer = yield Query("grad", x[:, None, :])
-            bad = answer.ok is not None  # a gradient that is not finite must not pass for the least one
-            found = xp.where((answer.ok > 0)[..., None], answer.values, xp.inf) if bad else answer.values
-            grad_f = found[:, 0, :]
+            grad_f = answer.values[:, 0, :]
+            if answer.ok is not None:  # what is not finite must not pass for the least one
+                grad_f = xp.where(answer.ok > 0, grad_f, xp.inf)
         ok, rejected = verdict(count(gradient.ok, samples, xp), samples, xp, value)
         return Observed(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.minimize import minimize
+from slgh.reproduce.iterations import run_seeds
 from slgh.reproduce.study import Study
-from slgh.result import Status
 from slgh.theory import THEOREMS, Plan, plan
 
 RIPPLE, WAVES = 0.1, 4.0
@@ -155,18 +154,7 @@ def run(
         squares[now.nit - 1] = (rippled_grad(now.x) ** 2).sum() / seeds
         t[now.nit - 1] = now.t[0]
 
-    result = minimize(
-        fun,
-        np.tile(x0, (seeds, 1)),
-        **parameters,
-        batched=True,
-        vectorized=True,
-        seed=0,
-        history=0,
-        callback=follow,
-    )
-    if (result.status == Status.INTERRUPTED).any():
-        raise KeyboardInterrupt
+    result = run_seeds(fun, x0, seeds, follow, **parameters)
     t[T] = result.t[0]
     return squares, t
 

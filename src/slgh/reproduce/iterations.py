@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slgh.minimize import minimize
 from slgh.problems import Problem
-from slgh.result import Status
+from slgh.result import Result, Status
 from slgh.theory import Plan, Theorem, plan
 
 
@@ -63,19 +63,14 @@ class Setting:
             return now.nit % 64 == 0 and done(found[: now.nit])
 
         noisy = Tilted(problem.smooth, jagged(self.nu))
-        result = minimize(
+        result = run_seeds(
             noisy if self.theorem.order == "first" else noisy.values,
-            np.tile(problem.x0, (self.seeds, 1)),
-            **it.parameters,
+            problem.x0,
+            self.seeds,
+            follow,
             sample_xi=sphere(problem.d, self.sigma) if self.sigma else None,
-            batched=True,
-            vectorized=True,
-            seed=0,
-            history=0,
-            callback=follow,
+            **it.parameters,
         )
-        if (result.status == Status.INTERRUPTED).any():
-            raise KeyboardInterrupt
         return found[: int(np.max(result.nit))]
 
     def least(self, gamma: float, eps: Sequence[float], most: int) -> dict[float, float | None]:
@@ -94,6 +89,15 @@ class Setting:
             return {e: first_below(seen, k0, e, argmin=argmin) for e, k0 in zip(eps, k0s, strict=True)}
 
         return read(self.squares(gamma, max(k0s), most, lambda seen: None not in read(seen).values()))
+
+
+def run_seeds(fun: Any, x0: NDArray[Any], seeds: int, follow: Callable[[Any], Any], **parameters: Any) -> Result:
+    """One run a seed, in a batch, seen by `follow` at every iteration; Ctrl-C ends the study."""
+    start = np.tile(x0, (seeds, 1))
+    result = minimize(fun, start, batched=True, vectorized=True, seed=0, history=0, callback=follow, **parameters)
+    if (result.status == Status.INTERRUPTED).any():
+        raise KeyboardInterrupt
+    return result
 
 
 def first_below(squares: NDArray[Any], k0: int, eps: float, *, argmin: bool) -> float | None:

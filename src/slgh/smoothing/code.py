@@ -31,7 +31,7 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
         return f"{type(node).__name__}({', '.join(self._print(a) for a in node.args)})"
 
     # LambdaPrinter's own are for numbers: they branch on values.
-    _print_Abs = _print_sign = _print_Max = _print_Min = _print_Heaviside = _print_DiracDelta = _called
+    _print_Abs = _print_sign = _print_Max = _print_Min = _print_Heaviside = _called
 
     def _print_Piecewise(self, node: Any) -> str:
         text = "nan"
@@ -94,7 +94,6 @@ def runtime(xp: Any) -> dict[str, Any]:
         "Heaviside": lambda x, half=0.5: (1 + xp.sign(x)) / 2,
         "Max": fold(lambda a, b: a > b),
         "Min": fold(lambda a, b: a < b),
-        "DiracDelta": lambda x: 0 * x,  # between the nodes: a jump's mass is in the differences of f, not in its slope
         "erf": special.erf,
         "power": power,
         "normal_cdf": normal_cdf,

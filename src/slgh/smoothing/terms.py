@@ -65,7 +65,7 @@ def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
     rewritten = rewrite(groups[0], own)
     refuse_size(rewritten)
     polynomials: dict[Any, Any] = {}
-    for one in sp.Add.make_args(expand(rewritten)):
+    for one in sp.Add.make_args(tidy(rewritten)):
         p, rest = split_polynomial(one, own)
         polynomials[rest] = polynomials.get(rest, sp.S.Zero) + p
     return sp.Add(*(smooth_joined(p, rest, z, t, name) for rest, p in polynomials.items()))
@@ -221,7 +221,7 @@ def cases(node: Any, z: Variables, visit: Any) -> Any:
 
 
 def tidy(expression: Any) -> Any:
-    """Products of half-lines of the same direction as the one farthest in, so that many cases stay few terms."""
+    """Multiplied out, products of half-lines of one direction as the one farthest in: many cases stay few terms."""
     terms = []
     for term in sp.Add.make_args(expand(expression)):
         bases = [(f.base if f.is_Pow else f, f) for f in sp.Mul.make_args(term)]
@@ -320,7 +320,7 @@ def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
             exponent += g
         elif isinstance(base, sp.cos | sp.sin) and power.is_Integer and power > 0 and is_polynomial(base.args[0], z, 1):
             waves += [(base.args[0], 0 if isinstance(base, sp.cos) else -sp.pi / 2)] * int(power)
-        elif isinstance(base, sp.Heaviside) and power.is_Integer and power > 0:
+        elif isinstance(factor, sp.Heaviside):
             lines.append(HalfLine(form=base.args[0]))
         elif isinstance(base, sp.erf) and power == 1 and is_polynomial(base.args[0], z, 1):
             lines.append(HalfLine(form=base.args[0], softness=sp.S.Half))
@@ -333,10 +333,11 @@ def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
         ]
     if waves:
         raise NoClosedForm("there is no rule for a wave times a half-line,", term)
-    line = joined(lines, term)
-    found = Term(polynomial=polynomial, exponent=exponent, halfline=line, variables=z)
+    if len(lines) > 1:
+        raise NoClosedForm("there is no rule for half-lines of different directions,", term)
+    line = lines[0]
     if line.softness == 0:
-        return [found]
+        return [Term(polynomial=polynomial, exponent=exponent, halfline=line, variables=z)]
     return [  # erf(g) = 2 P(w <= sqrt(2) g) - 1
         Term(polynomial=2 * polynomial, exponent=exponent, halfline=line, variables=z),
         Term(polynomial=-polynomial, exponent=exponent, variables=z),
@@ -364,17 +365,6 @@ def as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         if len(found) > WAVES:
             raise ValueError(f"`formula`: a product of waves becomes a sum of more than {WAVES} of them.")
     return [(c, p) for p, c in found.items()]
-
-
-def joined(lines: list[HalfLine], term: Any) -> HalfLine:
-    """One half-line for several along the same direction, all facing the same way: the one farthest in."""
-    first, *others = lines
-    for other in others:
-        apart = sp.expand(other.form - first.form)
-        if not apart.is_number or other.softness != 0 or first.softness != 0:
-            raise NoClosedForm("there is no rule for half-lines of different directions,", term)
-        first = other if apart.is_negative else first
-    return first
 
 
 def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
