@@ -13,12 +13,15 @@ import sympy as sp
 from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
 
 from slgh import checks
-from slgh.smoothing.formula import Body, Formula, cut, read_formula
+from slgh.smoothing.bodies import Body, cut
+from slgh.smoothing.formula import Formula, read_formula
 from slgh.smoothing.gaussian import Names
 from slgh.smoothing.nodes import FALLBACKS, Nodes
 from slgh.smoothing.normal import as_erf
-from slgh.smoothing.pieces import Averaged, Closed, Factors, Piece, Rule, Runs, T, index_from, resolve
-from slgh.smoothing.terms import NoClosedForm, factorise, held_as_exp, smooth_expression
+from slgh.smoothing.pieces import Piece, Runs, index_from
+from slgh.smoothing.rewrite import NoClosedForm, held_as_exp
+from slgh.smoothing.rules import Averaged, Closed, Factors, Rule, T, resolve
+from slgh.smoothing.terms import factorise, smooth_expression
 
 
 class Smoothed:

@@ -1,0 +1,193 @@
+"""Rewriting what bends and jumps as half-lines, and powers of numbers as exponentials.
+
+|x|, max, min, sign and cases become sums of terms times Heaviside functions of linear forms whose first variable has
+the factor 1, all facing the same way.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import sympy as sp
+
+Variables = tuple[sp.Symbol, ...]
+
+
+class NoClosedForm(ValueError):
+    """A term that has no closed form here: why, and because of which part of it; `infinite`: F itself is infinite."""
+
+    def __init__(self, why: str, blame: Any, *, infinite: bool = False) -> None:
+        super().__init__(f"{why} {blame}")
+        self.why, self.blame, self.infinite = why, blame, infinite
+
+
+def present(expression: Any, z: Variables) -> Variables:
+    """The variables that occur."""
+    free = expression.free_symbols
+    return tuple(s for s in z if s in free)
+
+
+class Held(sp.Function):  # type: ignore[misc]
+    """exp(block), kept from joining its neighbours."""
+
+    nargs = 1
+
+
+def held_as_exp(expression: Any) -> Any:
+    """Held exponentials as what they are."""
+    return expression.replace(Held, sp.exp)
+
+
+def exponent_of(factor: Any, z: Variables) -> Any | None:
+    """g, where the factor is exp(g) or a positive number to the power g / log(number)."""
+    if isinstance(factor, Held | sp.exp):
+        return factor.args[0]
+    if factor.is_Pow and factor.exp.has(*z) and not factor.base.has(*z) and factor.base.is_positive is not False:
+        return factor.exp * sp.log(factor.base)
+    return None
+
+
+def rewrite(expression: Any, z: Variables) -> Any:
+    """Half-lines for |x|, max, min, sign and cases; exponentials for hyperbolic functions and powers of numbers."""
+
+    def visit(node: Any) -> Any:
+        if not node.args or not node.has(*z):
+            return node
+        if isinstance(node, sp.Piecewise):
+            return cases(node, z, visit)
+        node = node.func(*(visit(a) for a in node.args))
+        if node.has(sp.Heaviside) and not is_ring(node):
+            line = min(node.atoms(sp.Heaviside), key=sp.default_sort_key)
+            return line * visit(node.xreplace({line: sp.S.One})) + (1 - line) * visit(node.xreplace({line: sp.S.Zero}))
+        exponent = exponent_of(node, z)
+        if exponent is not None:
+            return sp.exp(exponent, evaluate=False) if isinstance(node, Held) else sp.exp(exponent)
+        match node:
+            case sp.Abs():
+                return node.args[0] * sign(node.args[0], z)
+            case sp.sign():
+                return sign(node.args[0], z)
+            case sp.Heaviside():
+                return (1 + sign(node.args[0], z)) / 2
+            case sp.Max() | sp.Min():
+                return reduce(lambda a, b: larger(a, b, 1 if isinstance(node, sp.Max) else -1, z), node.args)
+            case sp.sinh() | sp.cosh():
+                return node.rewrite(sp.exp)
+        return node
+
+    return visit(expression)
+
+
+def is_ring(node: Any) -> bool:
+    """Whether the node is a sum, a product, a whole power or a half-line, which half-lines may stand in."""
+    return (
+        node.is_Add
+        or node.is_Mul
+        or isinstance(node, sp.Heaviside)
+        or (node.is_Pow and node.exp.is_Integer and node.exp > 0)
+    )
+
+
+def larger(a: Any, b: Any, side: int, z: Variables) -> Any:
+    """max(a, b) for side 1, min(a, b) for side -1."""
+    difference = sp.expand(a - b)
+    return (a + b + side * difference * sign(difference, z)) / 2
+
+
+def cases(node: Any, z: Variables, visit: Any) -> Any:
+    """A Piecewise as a sum of its branches, each times the indicator of its condition and of none before it."""
+    found, left = sp.S.Zero, sp.S.One
+    for value, condition in node.args:
+        here = indicator(condition, z)
+        found += tidy(left * here) * visit(value)
+        left = tidy(left * (1 - here))
+    return tidy(found)
+
+
+def tidy(expression: Any) -> Any:
+    """Multiplied out, products of half-lines of one direction as the one farthest in: many cases stay few terms."""
+    terms = []
+    for term in sp.Add.make_args(expand(expression)):
+        bases = [(f.base if f.is_Pow else f, f) for f in sp.Mul.make_args(term)]
+        lines = [base for base, _ in bases if isinstance(base, sp.Heaviside)]
+        rest = sp.Mul(*(factor for base, factor in bases if not isinstance(base, sp.Heaviside)))
+        kept: list[Any] = []
+        for line in lines:
+            for k, other in enumerate(kept):
+                apart = sp.expand(line.args[0] - other.args[0])
+                if apart.is_number:
+                    kept[k] = line if apart.is_negative else other
+                    break
+            else:
+                kept.append(line)
+        terms.append(rest * sp.Mul(*kept))
+    return sp.Add(*terms)
+
+
+def indicator(condition: Any, z: Variables) -> Any:
+    """1 where the condition holds and 0 elsewhere, but for a set that no Gaussian sees."""
+    if not condition.has(*z):
+        return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
+    match condition:
+        case sp.And():
+            return sp.Mul(*(indicator(c, z) for c in condition.args))
+        case sp.Or():
+            return 1 - sp.Mul(*(1 - indicator(c, z) for c in condition.args))
+        case sp.Not():
+            return 1 - indicator(condition.args[0], z)
+        case sp.GreaterThan() | sp.StrictGreaterThan():
+            return (1 + sign(condition.lhs - condition.rhs, z)) / 2
+        case sp.LessThan() | sp.StrictLessThan():
+            return (1 + sign(condition.rhs - condition.lhs, z)) / 2
+    raise NoClosedForm("there is no rule for the condition", condition)
+
+
+def sign(p: Any, z: Variables) -> Any:
+    """The sign of a polynomial as a product of signs of linear forms, 2 H(l) - 1 each."""
+    p = sp.expand(p)
+    own = present(p, z)
+    if not own:
+        return sp.sign(p)
+    if p.has(sp.Heaviside):
+        line = min(p.atoms(sp.Heaviside), key=sp.default_sort_key)
+        return line * sign(p.xreplace({line: sp.S.One}), z) + (1 - line) * sign(p.xreplace({line: sp.S.Zero}), z)
+    if not p.is_polynomial(*own):
+        raise NoClosedForm("there is no rule for the sign of", p)
+    if sp.Poly(p, *own).total_degree() == 1:
+        return sign_of_line(p, own)
+    constant, factors = sp.factor_list(p, *own)
+    found = sp.sign(constant)
+    for factor, power in factors:
+        if power % 2:
+            found *= sign_of_factor(factor, present(p, z))
+    return found
+
+
+def sign_of_factor(factor: Any, z: Variables) -> Any:
+    """The sign of a factor over the rationals: a line, or a polynomial of one variable by its real roots."""
+    own = present(factor, z)
+    poly = sp.Poly(factor, *own)
+    if poly.total_degree() == 1:
+        return sign_of_line(factor, own)
+    if len(own) == 1 and not poly.free_symbols_in_domain and poly.degree() <= 4:
+        roots = sp.real_roots(poly)
+        return sp.Mul(sp.sign(poly.LC()), *(sign_of_line(own[0] - root, own) for root in roots))
+    raise NoClosedForm("a change of sign is not along lines, of", factor)
+
+
+def sign_of_line(form: Any, z: Variables) -> Any:
+    """The sign of a linear form, scaled so that its first variable has the factor 1."""
+    leading = sp.diff(form, z[0])
+    if leading.is_negative:
+        side = -1
+    elif leading.is_positive:
+        side = 1
+    else:
+        raise NoClosedForm("it is not known whether this is positive:", leading)
+    return side * (2 * sp.Heaviside(sp.expand(form / leading), sp.S.Half) - 1)
+
+
+def expand(expression: Any) -> Any:
+    """Multiply out products and powers; exponentials stay whole."""
+    return sp.expand(expression, power_base=False, power_exp=False, log=False)
