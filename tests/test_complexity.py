@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from libraries import other_libraries, to_library, to_numpy
 from slgh.problems import Problem
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
+from slgh.report.style import as_bytes
 from slgh.reproduce import complexity as c
 from slgh.reproduce import error_tolerance as e
 from slgh.reproduce import iterations
@@ -220,23 +220,30 @@ def test_the_table_and_the_json(small: c.Complexity) -> None:
 
 def test_every_cell_of_table_1_is_measured() -> None:
     assert [cell.theorem for cell in c.TABLE] == list(THEOREMS)
-    labels = [label for label, _ in c.jobs()]
+    labels = [job.label for job in c.jobs()]
     assert len(set(labels)) == len(labels) >= 36
 
 
-def test_the_plots_are_written(small: c.Complexity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    c.plot(small, tmp_path / "a.png")
+def test_the_figures_are_drawn(small: c.Complexity) -> None:
     curves = tuple(e.Curve(error=error, method="Algorithm 4", mean=(1.0, 0.5)) for error in e.ERRORS)
-    e.plot(e.Tolerance(nu=1e-5, T=(10, 20), curves=curves, bound=(2.0, 1.0), printed=(3.0, 2.0)), tmp_path / "b.png")
-    for name in "ab":
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    means = e.draw_means(e.Tolerance(nu=1e-5, T=(10, 20), curves=curves, bound=(2.0, 1.0), printed=(3.0, 2.0)))
+    assert [len(ax.lines) for ax in means.axes] == [3, 3]
+    assert sum(bool(ax.lines) for ax in c.draw(small).axes) == 2
+    for figure in (means, c.draw(small), e.draw_error()):
+        assert as_bytes(figure, "png").startswith(b"\x89PNG")
 
 
-def test_a_plot_without_matplotlib_names_the_extra(small: c.Complexity, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.pyplot", None)
+def test_a_figure_without_matplotlib_names_the_extra(small: c.Complexity, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r'pip install "slgh\[plot\]"'):
-        c.plot(small, "never.png")
+        c.draw(small)
+
+
+def test_the_smoothed_form_of_figure_2_has_no_minima_of_the_error() -> None:
+    f_error, smoothed = (line.get_ydata() for line in e.draw_error().axes[1].lines)
+    minima = [int(np.sum((y[1:-1] < y[:-2]) & (y[1:-1] < y[2:]))) for y in (np.asarray(f_error), np.asarray(smoothed))]
+    assert minima[0] > 20
+    assert minima[1] <= 2
 
 
 # Appendix C
@@ -261,7 +268,8 @@ def test_the_errors_are_as_large_as_they_say_and_as_rough(error: str) -> None:
 
 
 def test_algorithm_4_stays_below_the_bound_of_theorem_C_1_and_no_floor_does_not() -> None:
-    found = e.error_tolerance(T=5000, seeds=4)
+    records = [job.run(lambda share: None) for job in e.jobs(T=5000, seeds=4)]
+    found = e.error_tolerance(records, T=5000)
     assert {(curve.error, curve.method) for curve in found.curves} == {
         (error, method)
         for error in ("continuous", "discontinuous")

@@ -6,6 +6,7 @@ from slgh.method import METHODS, Method
 from slgh.minimize import minimize
 from slgh.optimizer import Optimizer
 from slgh.probe import Probe, probe
+from slgh.report.plots import plot
 from slgh.result import Result, Status
 from slgh.smoothing import smooth
 
@@ -21,6 +22,7 @@ __all__ = [
     "Status",
     "minimize",
     "oracles",
+    "plot",
     "probe",
     "problems",
     "schedules",

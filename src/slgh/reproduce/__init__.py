@@ -2,9 +2,18 @@
 
 from slgh.reproduce import ackley, complexity, error_tolerance, himmelblau, hole, rosenbrock
 from slgh.reproduce.experiment import Experiment
-from slgh.reproduce.study import Study
+from slgh.reproduce.table import PaperTable
 
-EXPERIMENTS: dict[str, Experiment] = {
+TABLES: dict[str, PaperTable] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (rosenbrock, himmelblau, ackley, hole)
 }
-STUDIES: dict[str, Study] = {module.STUDY.name: module.STUDY for module in (complexity, error_tolerance)}
+"""The tables of the test functions."""
+
+EXPERIMENTS: dict[str, Experiment] = {
+    **TABLES,
+    **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, complexity)},
+}
+"""All of them, by name."""
+
+DEFAULT = (*TABLES, "error_tolerance")
+"""What runs where nothing is named: the test functions and Appendix C, with Figures 2 to 12 of the paper."""

@@ -4,17 +4,34 @@ The paper prints the step size 0.1, with which descent on the ripple is unstable
 come out with 0.01 and 1000. ZOGradOpt's printed stopping rule does not fire, so that t stays 1.
 """
 
-from slgh.problems import ackley
-from slgh.reproduce.experiment import Experiment, Row
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slgh.problems import Problem, ackley
+from slgh.reproduce.experiment import Drawing
+from slgh.reproduce.figures import draw_curves, draw_surfaces
+from slgh.reproduce.table import Outcome, PaperTable, Row
 
 GRADOPT = {"t1": 1.0, "rule": "minibatch", "eps0": 1e-3, "n0": 50}
 
-EXPERIMENT = Experiment(
+
+def drawings(problem: Problem, outcomes: Sequence[Outcome]) -> tuple[Drawing, ...]:
+    """Figures 3 and 4."""
+    return (
+        draw_surfaces(3, "Ackley's function", problem, ((-6, 6), (-6, 6)), 1.0),
+        draw_curves(4, "Ackley's function", problem, outcomes, log=True),
+    )
+
+
+EXPERIMENT = PaperTable(
     name="ackley",
     title="Ackley, f(0, 0) = 0",
     problem=ackley,
     closed_form=False,
     seeds=50,
+    box=((-6, 6), (-6, 6)),
+    drawings=drawings,
     rows=(
         Row(label="ZOSGD", method="zosgd", params={"t1": 0.005}, x=("4.99", "4.99"), fun="12.63"),
         Row(

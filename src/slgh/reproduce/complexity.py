@@ -14,17 +14,21 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slgh.problems import Problem, wells
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
+from slgh.report.style import new_figure, style
+from slgh.report.table import Table
+from slgh.reproduce.experiment import Drawing, Findings, Job, Record, Study, Tick
 from slgh.reproduce.iterations import Setting
-from slgh.reproduce.study import Study
 from slgh.theory import THEOREMS, largest_nu, plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GAMMA = 0.99
 """The constant gamma."""
@@ -125,6 +129,7 @@ RESISTING = "chain of (0.2/eps)^2"
 LINKS = (16, 32, 64, 128)
 """Chains as long as eps asks for: the worst case of first-order methods."""
 
+TITLE = "Table 1, measured: iterations T until the criterion of each theorem holds"
 HEADINGS = ("theorem", "function", "gamma", "Table 1", "p in T ~ eps^-p", "q in T ~ d^q", "T / bound", "T known")
 
 
@@ -210,20 +215,39 @@ def _with_error(value: float, error: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}" + (f" ± {error:.2f}" if error >= 0.005 else "")
 
 
-Job: TypeAlias = tuple[str, Callable[[], Sequence[Measured]]]
-"""What it is, and a function without arguments that measures it."""
-
-
 def jobs(cells: Sequence[Cell] = TABLE) -> list[Job]:
     """What there is to run, some five minutes in all; `complexity` tells what comes of it."""
-    resisting: list[Job] = [(f"Theorem 3.4: chain of {n}", partial(resist, n)) for n in LINKS]
-    found: list[Job] = [
-        (f"Theorem {cell.theorem}: {function}, d = {d}", partial(measure, cell, function, d))
+    resisting = [_job(f"Theorem 3.4: chain of {n}", partial(resist, n)) for n in LINKS]
+    found = [
+        _job(f"Theorem {cell.theorem}: {function}, d = {d}", partial(measure, cell, function, d))
         for cell in cells
         for function in cell.eps
         for d in cell.d.get(function, (2, 4, 8))
     ]
     return [*(resisting if any(cell.theorem == "3.4" for cell in cells) else []), *found]
+
+
+def _job(label: str, measured: Callable[[], Sequence[Measured]]) -> Job:
+    def run(tick: Tick) -> Record:
+        return {"measured": [asdict(m) for m in measured()]}
+
+    return Job(label=label, run=run)
+
+
+def conclude(records: Sequence[Record], cells: Sequence[Cell] = TABLE) -> Findings:
+    """The table, and T over eps."""
+    found = complexity([Measured(**m) for record in records for m in record["measured"]], cells)
+    return Findings(
+        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=found.note),),
+        data=found.as_dict(),
+        drawings=(
+            Drawing(
+                name="table_1_complexity",
+                caption="Table 1, measured: iterations T until the criterion of each theorem holds, over eps.",
+                draw=partial(draw, found),
+            ),
+        ),
+    )
 
 
 def complexity(measured: Sequence[Measured], cells: Sequence[Cell] = TABLE) -> Complexity:
@@ -331,21 +355,19 @@ def exponents(measured: Sequence[Measured]) -> Exponents:
     return Exponents(p=float(p), p_se=float(p_se), q=float(q), q_se=float(q_se))
 
 
-def plot(found: Complexity, file: str | Path) -> None:
+def draw(found: Complexity) -> Figure:
     """T over eps for each theorem, function and d, with the slope of Table 1."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as missing:
-        raise ImportError('`plot` needs matplotlib: pip install "slgh[plot]".') from missing
+    with style():
+        return _panels(found)
+
+
+def _panels(found: Complexity) -> Figure:
     theorems = list(dict.fromkeys(m.theorem for m in found.measured))
     columns = min(3, len(theorems))
-    figure, axes = plt.subplots(
-        -(-len(theorems) // columns),
-        columns,
-        figsize=(4.3 * columns, 3.9 * -(-len(theorems) // columns)),
-        squeeze=False,
-    )
-    colours = dict(zip([*FUNCTIONS, RESISTING], ("tab:blue", "tab:green", "tab:red", "black"), strict=True))
+    lines = -(-len(theorems) // columns)
+    figure = new_figure(3.0 * lines + 0.6, 3.2 * columns)
+    axes = figure.subplots(lines, columns, squeeze=False)
+    colours = dict(zip([*FUNCTIONS, RESISTING], ("#0072B2", "#009E73", "#D55E00", "black"), strict=True))
     for ax, theorem in zip(axes.flat, theorems, strict=False):
         own = [m for m in found.measured if m.theorem == theorem and m.T is not None]
         dims = sorted({m.d for m in own if m.function != RESISTING})
@@ -366,7 +388,7 @@ def plot(found: Complexity, file: str | Path) -> None:
             ax.plot(*zip(*chained, strict=True), color="black", marker="s", markersize=4, linewidth=1)
         _slope(ax, own, theorem)
         ax.set(xscale="log", yscale="log", xlabel="eps")
-        ax.set_title(f"Theorem {theorem}: {THEOREMS[theorem].about}", fontsize=10)
+        ax.set_title(f"Theorem {theorem}: {THEOREMS[theorem].about}", fontsize=8)
         ticks = np.geomspace(max(m.eps for m in own), min(m.eps for m in own), 4)
         ax.set_xticks(1 / ticks, [f"{eps:.2g}" for eps in ticks])
         ax.minorticks_off()
@@ -375,9 +397,7 @@ def plot(found: Complexity, file: str | Path) -> None:
     for ax in list(axes.flat)[len(theorems) :]:
         ax.set_axis_off()
     _legend(figure, {m.function: colours[m.function] for m in found.measured})
-    figure.tight_layout(rect=(0, 0, 1, 0.94))
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
+    return figure
 
 
 def _slope(ax: Any, measured: Sequence[Measured], theorem: str) -> None:
@@ -399,14 +419,12 @@ def _legend(figure: Any, colours: Mapping[str, str]) -> None:
         Line2D([], [], color="grey", marker="o", markerfacecolor="none", linestyle="none", label="tuned gamma"),
         Line2D([], [], color="grey", linestyle="--", label="slope of Table 1"),
     ]
-    figure.legend(handles=lines, loc="upper center", ncols=len(lines), fontsize=9, frameon=False)
+    figure.legend(handles=lines, loc="outside upper center", ncols=4, frameon=False)
 
 
-STUDY = Study(
+EXPERIMENT = Study(
     name="complexity",
-    title="Table 1, measured: iterations T until the criterion of each theorem holds",
-    headings=HEADINGS,
+    title="Table 1, measured",
     jobs=jobs,
-    conclude=lambda measured: complexity(measured),
-    plot=plot,
+    conclude=conclude,
 )

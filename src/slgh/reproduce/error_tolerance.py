@@ -8,19 +8,24 @@ is thrown about by differences of size nu / t.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.report.style import COLOURS, DASHES, new_figure, style
+from slgh.report.table import Table
+from slgh.reproduce.experiment import Drawing, Findings, Job, Record, Study, Tick
 from slgh.reproduce.iterations import run_seeds
-from slgh.reproduce.study import Study
+from slgh.smoothing import Quadrature
 from slgh.theory import THEOREMS, Plan, plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RIPPLE, WAVES = 0.1, 4.0
 """Height and frequency of the ripples of f."""
@@ -34,6 +39,7 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
 }
 """Errors between -1 and 1, to be scaled by nu."""
 
+TITLE = "Algorithm 4 on a function with error, and the same without its floor"
 HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "as printed")
 
 
@@ -99,8 +105,8 @@ class Tolerance:
         }
 
 
-def error_tolerance(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int = 8) -> Tolerance:
-    """Run Algorithm 4 with its floor, and without it Algorithm 4's and Algorithm 3's steps, on f with errors."""
+def the_plan(*, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> tuple[Plan, NDArray[Any]]:
+    """What Theorem C.1 says of f with an error of nu over T iterations, and the start."""
     checks.count("T", T, 100)
     x0 = np.full(d, 1.5)
     line = np.linspace(-2, 2, 100_001)[:, None]
@@ -115,21 +121,61 @@ def error_tolerance(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int
         gap=float(rippled(x0) - d * rippled(line).min()),
         T=T,
     )
+    return it, x0
+
+
+def jobs(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int = 8) -> list[Job]:
+    """Algorithm 4 with its floor, and without it Algorithm 4's and Algorithm 3's steps, on f with errors."""
+    it, x0 = the_plan(nu=nu, T=T, d=d)
+    return [
+        Job(
+            label=f"{method}, {error} error",
+            run=partial(run, partial(with_error, nu, noise), x0, seeds, T, parameters),
+        )
+        for error, noise in ERRORS.items()
+        for method, parameters in methods(it).items()
+    ]
+
+
+def error_tolerance(records: Sequence[Record], *, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> Tolerance:
+    """What the runs of `jobs` tell."""
+    it, _ = the_plan(nu=nu, T=T, d=d)
     lengths = np.unique(np.geomspace(it.k0 + 1, T, 60).astype(int))
+    names = [(error, method) for error in ERRORS for method in methods(it)]
     curves = []
-    for error, noise in ERRORS.items():
-        for method, parameters in methods(it).items():
-            squares, t = run(partial(with_error, nu, noise), x0, seeds, T, parameters)
-            means = np.cumsum(squares[it.k0 :]) / np.arange(1, T - it.k0 + 1)
-            curves.append(Curve(error=error, method=method, mean=tuple(means[lengths - it.k0 - 1].tolist())))
-            if method == "Algorithm 4":
-                radii = t
+    for (error, method), record in zip(names, records, strict=True):
+        means = np.cumsum(record["squares"][it.k0 :]) / np.arange(1, T - it.k0 + 1)
+        curves.append(Curve(error=error, method=method, mean=tuple(means[lengths - it.k0 - 1].tolist())))
+    radii = records[0]["t"]
     return Tolerance(
         nu=nu,
         T=tuple(lengths.tolist()),
         curves=tuple(curves),
         bound=tuple(it.bound(radii[: n + 1]) for n in lengths),
         printed=tuple(it.bound(radii[: n + 1], printed=True) for n in lengths),
+    )
+
+
+def conclude(records: Sequence[Record]) -> Findings:
+    """The table, Figure 2, and the means over T."""
+    found = error_tolerance(records)
+    return Findings(
+        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=found.note),),
+        data=found.as_dict(),
+        drawings=(
+            Drawing(
+                name="figure_02_function_with_error",
+                caption="Figure 2: a smooth objective f, and f' with an error, which has many local minima; its "
+                "smoothed form F' with t = sqrt(nu) has none of them.",
+                draw=draw_error,
+            ),
+            Drawing(
+                name="theorem_C1_error_tolerance",
+                caption="Mean squared gradient norm over T: Algorithm 4 stays below the bound of Theorem C.1, "
+                "without its floor it does not.",
+                draw=partial(draw_means, found),
+            ),
+        ),
     )
 
 
@@ -145,47 +191,66 @@ def methods(it: Plan) -> dict[str, dict[str, Any]]:
 
 
 def run(
-    fun: Callable[[Any], Any], x0: NDArray[Any], seeds: int, T: int, parameters: Mapping[str, Any]
-) -> tuple[NDArray[Any], NDArray[Any]]:
+    fun: Callable[[Any], Any], x0: NDArray[Any], seeds: int, T: int, parameters: Mapping[str, Any], tick: Tick
+) -> Record:
     """|grad f(x_k)|^2, the mean over seeds, for k = 1..T, and t_1..t_(T+1)."""
     squares, t = np.empty(T), np.empty(T + 1)
 
     def follow(now: Any) -> None:
         squares[now.nit - 1] = (rippled_grad(now.x) ** 2).sum() / seeds
         t[now.nit - 1] = now.t[0]
+        tick(now.nit / T)
 
     result = run_seeds(fun, x0, seeds, follow, **parameters)
     t[T] = result.t[0]
-    return squares, t
+    return {"squares": squares, "t": t}
 
 
-def plot(found: Tolerance, file: str | Path) -> None:
+SHOWN_NU = 0.15
+"""An error that can be seen."""
+
+
+def draw_error() -> Figure:
+    """Figure 2: f, and f' with its smoothed form."""
+    x = np.linspace(-4, 4, 2001)
+    f = rippled(x[:, None])
+    error = SHOWN_NU * np.sin(40 * x)
+    # The error's wave is all that smoothing changes visibly besides f itself.
+    smoothed = Quadrature(rippled).value(x[:, None], np.full(x.shape, SHOWN_NU**0.5))
+    faded = error * np.exp(-(40**2) * SHOWN_NU / 2)
+    with style():
+        figure = new_figure(2.4)
+        left, right = figure.subplots(1, 2, sharey=True)
+        left.plot(x, f, color=COLOURS[0], label="f")
+        right.plot(x, f + error, color=COLOURS[1], linewidth=0.7, label=f"f', nu = {SHOWN_NU:g}")
+        right.plot(x, smoothed + faded, color="black", linestyle="--", label="F'(., t = sqrt(nu))")
+        left.set(xlabel="x", ylabel="value", title="smooth objective")
+        right.set(xlabel="x", title="what can be evaluated")
+        for ax in (left, right):
+            ax.legend(frameon=False, loc="upper center")
+    return figure
+
+
+def draw_means(found: Tolerance) -> Figure:
     """The means over T, one panel an error, below or above the bound."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as missing:
-        raise ImportError('`plot` needs matplotlib: pip install "slgh[plot]".') from missing
-    figure, axes = plt.subplots(1, len(ERRORS), figsize=(9, 3.8), sharey=True)
-    for ax, error in zip(axes, ERRORS, strict=True):
-        for curve in found.curves:
-            if curve.error == error:
-                ax.plot(found.T, curve.mean, label=curve.method)
-        ax.plot(found.T, found.bound, color="black", linestyle="--", label="bound of Theorem C.1")
-        ax.plot(found.T, found.printed, color="grey", linestyle=":", label="as printed, 2 nu in every iteration")
-        ax.set(xscale="log", yscale="log", xlabel="T")
-        ax.set_title(f"{error} error, nu = {found.nu:g}", fontsize=10)
-    axes[0].set_ylabel("mean |grad f(x_k)|^2")
-    axes[0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(file, dpi=150)
-    plt.close(figure)
+    with style():
+        figure = new_figure(3.2)
+        axes = figure.subplots(1, len(ERRORS), sharey=True)
+        for ax, error in zip(axes, ERRORS, strict=True):
+            own = [curve for curve in found.curves if curve.error == error]
+            for curve, colour, dash in zip(own, COLOURS, DASHES, strict=False):
+                ax.plot(found.T, curve.mean, label=curve.method, color=colour, linestyle=dash)
+            ax.plot(found.T, found.bound, color="black", label="bound of Theorem C.1")
+            ax.plot(found.T, found.printed, color="grey", linestyle=":", label="as printed, 2 nu in every iteration")
+            ax.set(xscale="log", yscale="log", xlabel="T", title=f"{error} error, nu = {found.nu:g}")
+        axes[0].set_ylabel("mean |grad f(x_k)|^2")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    return figure
 
 
-STUDY = Study(
+EXPERIMENT = Study(
     name="error_tolerance",
-    title="Algorithm 4 on a function with error, and the same without its floor",
-    headings=HEADINGS,
-    jobs=lambda: [("error tolerance", lambda: [error_tolerance()])],
-    conclude=lambda found: found[0],
-    plot=plot,
+    title="Appendix C: a function with error",
+    jobs=jobs,
+    conclude=conclude,
 )

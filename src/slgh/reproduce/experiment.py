@@ -1,109 +1,68 @@
-"""An experiment of the paper: declared as rows, run through `minimize`, compared with the printed figures."""
+"""What an experiment is: jobs that can be run one by one, and what they tell together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from slgh.report.explorer import Explorer
+from slgh.report.table import Table
 
-from slgh.backends import backend_of
-from slgh.minimize import minimize
-from slgh.problems import Problem
-from slgh.result import Result
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-INTERVAL = (0.025, 0.975)
-"""The quantiles between which a printed figure of a stochastic method must lie."""
+Tick: TypeAlias = Callable[[float], None]
+"""Called by a job with the share of its work that is done, from 0 to 1, for the progress bar."""
+
+Record: TypeAlias = Mapping[str, Any]
+"""What a job found, by name: NumPy arrays, and what JSON can hold. It is kept on disk as soon as the job has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """A row of a table of the paper: a method with its parameters, and the figures as they are printed."""
+class Job:
+    """A piece of an experiment that is run as a whole: a row of a table, a cell, an image."""
 
     label: str
-    method: str
-    x: tuple[str, ...]
-    fun: str
-    params: Mapping[str, Any] = field(default_factory=dict)
-    remark: str = ""
-    """Why the row cannot agree, where the paper misprints."""
+    run: Callable[[Tick], Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """A table of the paper. `closed_form`: run on the smoothed form, so that nothing is random."""
+class Drawing:
+    """A figure: its file's name without suffix, what it shows, and a function that draws it with matplotlib."""
+
+    name: str
+    caption: str
+    draw: Callable[[], Figure]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What the records of all jobs tell: tables, figures, an explorer, and the same for programs."""
+
+    tables: tuple[Table, ...]
+    data: Any
+    """For JSON."""
+    drawings: tuple[Drawing, ...] = ()
+    explore: Callable[[], Explorer] | None = None
+
+
+class Experiment(Protocol):
+    """What the runner needs to know of an experiment."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    def jobs(self) -> Sequence[Job]: ...
+    def conclude(self, records: Sequence[Record]) -> Findings: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """An experiment made of two functions."""
 
     name: str
     title: str
-    problem: Callable[[], Problem]
-    rows: tuple[Row, ...]
-    closed_form: bool
-    seeds: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A row that was run: its result over all seeds, and how it compares."""
-
-    row: Row
-    result: Result
-    verdict: str
-
-    @property
-    def x(self) -> NDArray[Any]:
-        """The median solution."""
-        return np.asarray(np.median(self.result.x, axis=0))
-
-    @property
-    def fun(self) -> tuple[float, float, float]:
-        """f: the median, and the ends of the interval over seeds."""
-        low, middle, high = np.quantile(self.result.fun, (INTERVAL[0], 0.5, INTERVAL[1]))
-        return float(middle), float(low), float(high)
-
-
-def run_row(
-    experiment: Experiment, row: Row, *, asarray: Callable[[NDArray[Any]], Any] = np.asarray, **options: Any
-) -> Outcome:
-    """Run a row over all seeds in one batch, on arrays that `asarray` makes."""
-    problem = experiment.problem()
-    common = dict(problem.parameters)
-    params = {name: common.pop(name) for name in ("step", "max_iter")}
-    if not experiment.closed_form:
-        params["samples"] = common["samples"]
-    result = minimize(
-        problem.smooth if experiment.closed_form else problem.fun,
-        asarray(np.tile(problem.x0, (experiment.seeds, 1))),
-        method=row.method,
-        batched=True,
-        vectorized=True,
-        seed=0,
-        **params | dict(row.params) | options,
-    )
-    result.update({name: backend_of(result[name]).host(result[name]) for name in ("x", "fun")})
-    return Outcome(row=row, result=result, verdict=judge(experiment, row, result))
-
-
-def judge(experiment: Experiment, row: Row, result: Result) -> str:
-    """ "match": each figure within one unit of its last printed digit; "within interval"; or "differs"."""
-    printed = [*row.x, row.fun]
-    ours = np.column_stack([result.x, result.fun])
-    if experiment.closed_form:
-        good = all(abs(o - float(p)) < unit(p) for o, p in zip(ours[0], printed, strict=True))
-        return "match" if good else "differs"
-    low, high = np.quantile(ours, INTERVAL, axis=0)
-    good = all(a - unit(p) <= float(p) <= b + unit(p) for a, b, p in zip(low, high, printed, strict=True))
-    return "within interval" if good else "differs"
-
-
-def unit(printed: str) -> float:
-    """One unit of the last printed digit.
-
-    >>> unit("0.468"), unit("3.36e-2"), unit("12.63")
-    (0.001, 0.0001, 0.01)
-    """
-    exponent = Decimal(printed).as_tuple().exponent
-    assert isinstance(exponent, int)
-    return float(Decimal(1).scaleb(exponent))
+    jobs: Callable[[], Sequence[Job]]
+    conclude: Callable[[Sequence[Record]], Findings]

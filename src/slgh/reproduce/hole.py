@@ -4,15 +4,32 @@ The paper prints no minibatch size; 10 is that of its other experiments. Its pri
 were the zeroth-order ones. It prints no floor of t either: 0.02 leaves a y as large as the printed 8.33e-3.
 """
 
-from slgh.problems import hole
-from slgh.reproduce.experiment import Experiment, Row
+from __future__ import annotations
 
-EXPERIMENT = Experiment(
+from collections.abc import Sequence
+
+from slgh.problems import Problem, hole
+from slgh.reproduce.experiment import Drawing
+from slgh.reproduce.figures import draw_curves, draw_surfaces
+from slgh.reproduce.table import Outcome, PaperTable, Row
+
+
+def drawings(problem: Problem, outcomes: Sequence[Outcome]) -> tuple[Drawing, ...]:
+    """Figures 11 and 12."""
+    return (
+        draw_curves(11, "the function with a hole", problem, outcomes, log=False),
+        draw_surfaces(12, "the function with a hole", problem, ((-10, 20), (-10, 10)), 5.0, view=(25, -70)),
+    )
+
+
+EXPERIMENT = PaperTable(
     name="hole",
     title="The function with a hole, f(9.319, 0) = -56.670",
     problem=hole,
     closed_form=False,
     seeds=200,
+    box=((-8, 18), (-8, 8)),
+    drawings=drawings,
     rows=(
         Row(
             label="ZOSLGH_r 0.995",

@@ -1,15 +1,47 @@
 """Table 4 of the paper: Rosenbrock's function with first-order methods."""
 
-from slgh.problems import rosenbrock
-from slgh.reproduce.experiment import Experiment, Row
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from slgh.problems import Problem, rosenbrock
+from slgh.report.figures import Panel, trajectories
+from slgh.reproduce.experiment import Drawing
+from slgh.reproduce.figures import draw_curves, draw_surfaces
+from slgh.reproduce.table import Outcome, PaperTable, Row
 
 GRADOPT = {"t1": 1.5, "rule": "F", "eps0": 1e-3, "n0": 50}
 
-EXPERIMENT = Experiment(
+
+def drawings(problem: Problem, outcomes: Sequence[Outcome]) -> tuple[Drawing, ...]:
+    """Figures 5 to 7."""
+    followed = [o.path(problem) for o in outcomes if o.row.label in ("GD", "SLGH_r 0.999")]
+    return (
+        draw_surfaces(5, "Rosenbrock's function", problem, ((-2, 2), (-1, 3)), 1.5, view=(30, -120)),
+        draw_curves(6, "Rosenbrock's function", problem, outcomes, log=True),
+        Drawing(
+            name="figure_07_rosenbrock_paths",
+            caption="Figure 7: the iterates of GD and of SLGH_r with gamma = 0.999 over the contours of Rosenbrock's "
+            "function. Rings are starts, dots are ends.",
+            draw=partial(
+                trajectories,
+                [Panel(title="contours of f", fun=problem.fun)],
+                ((-3.2, 2), (-1, 5)),
+                followed,
+                minimizers=problem.minimizers,
+            ),
+        ),
+    )
+
+
+EXPERIMENT = PaperTable(
     name="rosenbrock",
     title="Rosenbrock, f(1, 1) = 0",
     problem=rosenbrock,
     closed_form=True,
+    box=((-3.2, 2), (-1, 5)),
+    drawings=drawings,
     rows=(
         Row(label="GD", method="gd", x=("0.468", "0.216"), fun="0.284"),
         Row(

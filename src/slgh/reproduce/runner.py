@@ -1,0 +1,78 @@
+"""Runs experiments job by job, and writes what they found: figures, a JSON file, the page."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import slgh
+from slgh.report.page import Picture, Section, write_page
+from slgh.report.style import as_bytes
+from slgh.reproduce.experiment import Experiment, Findings, Record
+from slgh.reproduce.store import Store
+
+PAGE, DATA, FIGURES, UNFINISHED = "index.html", "reproduce.json", "figures", "unfinished"
+"""What a run leaves in its folder; the last one only until it has ended."""
+
+
+class Watcher(Protocol):
+    """Whoever shows how far a run is."""
+
+    def begin(self, label: str, job: int, jobs: int) -> None: ...
+    def tick(self, share: float) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+
+def carry_out(experiment: Experiment, store: Store, watcher: Watcher) -> Findings:
+    """Run the jobs that have not been run before, then say what all of them tell."""
+    jobs, records = experiment.jobs(), list[Record]()
+    for i, job in enumerate(jobs):
+        watcher.begin(f"{experiment.name}: {job.label}", i, len(jobs))
+        record = store.get(experiment.name, job.label)
+        if record is None:
+            record = job.run(watcher.tick)
+            try:
+                store.put(experiment.name, job.label, record)
+            except OSError as error:
+                watcher.warn(f"{job.label} is not kept for another run: {error}.")
+        records.append(record)
+    return experiment.conclude(records)
+
+
+def draw(findings: Findings, folder: Path) -> list[Picture]:
+    """Write each figure as SVG and PNG, and hand them on for the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for drawing in findings.drawings:
+        figure = drawing.draw()
+        svg = as_bytes(figure, "svg")
+        (folder / f"{drawing.name}.svg").write_bytes(svg)
+        (folder / f"{drawing.name}.png").write_bytes(as_bytes(figure, "png"))
+        pictures.append(Picture(caption=drawing.caption, image=svg))
+    return pictures
+
+
+def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:
+    """An experiment's part of the page."""
+    return Section(
+        name=experiment.name,
+        title=experiment.title,
+        tables=findings.tables,
+        pictures=tuple(pictures),
+        explorer=findings.explore() if findings.explore is not None else None,
+    )
+
+
+def write_sections(file: Path, sections: list[Section]) -> None:
+    """The page."""
+    write_page(file, "Single loop Gaussian homotopy: the paper's experiments", sections)
+
+
+def write_data(file: Path, found: Mapping[str, Any]) -> None:
+    """The JSON file."""
+    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    beside.write_text(json.dumps({"slgh": slgh.__version__, "experiments": found}, indent=1) + "\n")
+    os.replace(beside, file)

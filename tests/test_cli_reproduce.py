@@ -1,0 +1,182 @@
+"""The command `slgh reproduce`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from slgh.cli import app
+from slgh.reproduce import DEFAULT, EXPERIMENTS, complexity
+from slgh.reproduce.experiment import Findings, Job, Record, Study, Tick
+
+run = CliRunner().invoke
+
+
+def test_ours_beside_the_papers_in_tables_figures_json_and_a_page(tmp_path: Path) -> None:
+    result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path / "out"), "--json", str(tmp_path / "r.json")])
+    assert result.exit_code == 0, result.output
+    assert result.output.count("match") == 5
+    for rows in (
+        json.loads((tmp_path / "r.json").read_text())["himmelblau"],
+        json.loads((tmp_path / "out" / "reproduce.json").read_text())["experiments"]["himmelblau"],
+    ):
+        assert [row["verdict"] for row in rows] == ["match"] * 5
+        assert rows[0]["paper"] == ["2.998", "2.003", "1.6e-4"]
+    figures = sorted(file.name for file in (tmp_path / "out" / "figures").iterdir())
+    kinds = ("surfaces", "curves", "paths")
+    assert figures == sorted(
+        f"figure_{n:02}_himmelblau_{kind}.{suffix}" for n, kind in enumerate(kinds, 8) for suffix in ("png", "svg")
+    )
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert "Figure 10: the iterates of GradOpt" in page
+    assert "80.51" in page
+    assert not (tmp_path / "out" / "unfinished").exists()
+
+
+def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The package's name `reproduce` is the command, which hides the module.
+    monkeypatch.setattr(sys.modules["slgh.cli.reproduce"], "find_spec", lambda name: None)
+    refused = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert 'pip install "slgh[plot]", or pass --no-figures.' in refused.output
+    result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path), "--no-figures", "--quiet"])
+    assert result.exit_code == 0
+    assert result.output.splitlines()[0] == "himmelblau: GD: match"
+    assert [file.name for file in tmp_path.iterdir()] == ["reproduce.json"]
+
+
+def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:
+    result = run(app, ["reproduce", "himelblau"])
+    assert result.exit_code == 2
+    assert "There is no experiment 'himelblau'; choose from rosenbrock" in result.output
+    assert "Did you mean himmelblau?" in result.output
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path / "file" / "out")])
+    assert result.exit_code == 2
+    assert "cannot be made" in result.output
+
+
+def test_the_default_has_all_figures_of_the_papers_test_functions() -> None:
+    assert DEFAULT == ("rosenbrock", "himmelblau", "ackley", "hole", "error_tolerance")
+
+
+class Counted:
+    """An experiment of three jobs that counts how often each is run, and is interrupted in one of them."""
+
+    def __init__(self, interrupt_at: int | None = None) -> None:
+        self.ran = [0, 0, 0]
+        self.interrupt_at = interrupt_at
+        self.records: list[Record] = []
+
+    def job(self, i: int, tick: Tick) -> Record:
+        if i == self.interrupt_at:
+            raise KeyboardInterrupt
+        self.ran[i] += 1
+        tick(0.5)
+        return {"number": i, "array": np.array([i, np.inf]), "text": ["a", None]}
+
+    def conclude(self, records: Sequence[Record]) -> Findings:
+        self.records = list(records)
+        return Findings(tables=(), data=[int(r["number"]) for r in records])
+
+    def study(self) -> Study:
+        return Study(
+            name="counted",
+            title="Counted",
+            jobs=lambda: [Job(label=f"job {i}", run=partial(self.job, i)) for i in range(3)],
+            conclude=self.conclude,
+        )
+
+
+def start(counted: Counted, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Any:
+    monkeypatch.setitem(EXPERIMENTS, "counted", counted.study())
+    return run(app, ["reproduce", "counted", "--out", str(folder), *more])
+
+
+def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Counted(interrupt_at=2)
+    result = start(first, tmp_path, monkeypatch)
+    assert result.exit_code == 130
+    assert "the same command goes on from there" in result.output
+    second = Counted()
+    assert start(second, tmp_path, monkeypatch).exit_code == 0
+    assert (first.ran, second.ran) == ([1, 1, 0], [0, 0, 1])
+    for i, record in enumerate(second.records):
+        assert (record["number"], record["text"]) == (i, ["a", None])
+        np.testing.assert_array_equal(record["array"], [i, np.inf])
+    third = Counted()
+    start(third, tmp_path, monkeypatch)
+    assert third.ran == [1, 1, 1], "a run that has ended is not continued"
+
+
+@pytest.mark.parametrize("change", ["code", "seeds", "damage"])
+def test_what_another_run_found_is_not_taken(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(Counted(interrupt_at=2), tmp_path, monkeypatch)
+    if change == "code":
+        monkeypatch.setattr("slgh.reproduce.store.fingerprint", lambda: "another version")
+    if change == "damage":
+        for file in (tmp_path / "unfinished").iterdir():
+            file.write_bytes(file.read_bytes()[:100])
+    second = Counted()
+    assert start(second, tmp_path, monkeypatch, *(["--seeds", "7"] if change == "seeds" else [])).exit_code == 0
+    assert second.ran == [1, 1, 1]
+
+
+def test_a_full_disk_loses_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("slgh.reproduce.store.write", full)
+    result = start(Counted(), tmp_path, monkeypatch)
+    assert result.exit_code == 0
+    assert "job 0 is not kept" in result.output
+
+
+def test_a_row_that_was_interrupted_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import slgh
+    import slgh.reproduce.table as module
+
+    original = module.run
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options | {"max_iter": 5})
+        result.status[:] = slgh.Status.INTERRUPTED
+        return result
+
+    monkeypatch.setattr(module, "run", interrupted)
+    result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path)])
+    assert result.exit_code == 130
+    assert "differs" not in result.output
+
+
+def test_a_study_is_printed_drawn_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = complexity.TABLE[0]
+    quick = dataclasses.replace(
+        complexity.EXPERIMENT,
+        jobs=lambda: [
+            j for j in complexity.jobs([small]) if j.label in ("Theorem 3.4: wells, d = 2", "Theorem 3.4: wells, d = 4")
+        ],
+        conclude=partial(complexity.conclude, cells=[small]),
+    )
+    monkeypatch.setitem(EXPERIMENTS, "complexity", quick)
+    result = run(app, ["reproduce", "complexity", "--out", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "wells" in result.output
+    assert "coincide" in result.output
+    assert (tmp_path / "figures" / "table_1_complexity.png").stat().st_size > 10_000
+    found = json.loads((tmp_path / "reproduce.json").read_text())["experiments"]["complexity"]
+    assert {fit["theorem"] for fit in found["fits"]} == {"3.4"}
