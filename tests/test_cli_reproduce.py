@@ -51,7 +51,8 @@ def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path), "--no-figures", "--quiet"])
     assert result.exit_code == 0
     assert result.output.splitlines()[0] == "himmelblau: GD: match"
-    assert [file.name for file in tmp_path.iterdir()] == ["reproduce.json"]
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["himmelblau.md", "reproduce.json", "tables"]
+    assert "| GD | 2.998, 2.003 | 1.6e-4 | 2.999, 2.003 |" in (tmp_path / "tables" / "himmelblau.md").read_text()
 
 
 def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:

@@ -13,8 +13,9 @@ SOURCE = Path(slgh.__file__).parent
 
 # Each layer may import those below it, and itself.
 LAYERS = [
-    {"cli"},
+    {"cli", "__main__"},
     {"reproduce"},
+    {"report"},
     {"probe"},
     {"minimize", "optimizer"},
     {"engine"},

@@ -203,11 +203,12 @@ def _filter(values: Floats, sigma: Sequence[float]) -> Floats:
 
 
 def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
-    """Values between grid points, linearly; at grid points as they are, so that no NaN spreads."""
+    """Values between grid points, or at them as they are."""
     whole = [np.floor(a).astype(np.intp) for a in at]
     if all(np.array_equal(a, w) for a, w in zip(at, whole, strict=True)):
         return values[tuple(whole)]
-    return np.asarray(ndimage.map_coordinates(values, at, order=1))
+    # A spline would spread a NaN over all points.
+    return np.asarray(ndimage.map_coordinates(values, at, order=3 if np.isfinite(values).all() else 1, mode="nearest"))
 
 
 def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[float, float], ...]:

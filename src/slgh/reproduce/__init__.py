@@ -4,16 +4,16 @@ from slgh.reproduce import ackley, complexity, error_tolerance, himmelblau, hole
 from slgh.reproduce.experiment import Experiment
 from slgh.reproduce.table import PaperTable
 
-TABLES: dict[str, PaperTable] = {
+PAPER_TABLES: dict[str, PaperTable] = {
     module.EXPERIMENT.name: module.EXPERIMENT for module in (rosenbrock, himmelblau, ackley, hole)
 }
 """The tables of the test functions."""
 
 EXPERIMENTS: dict[str, Experiment] = {
-    **TABLES,
+    **PAPER_TABLES,
     **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, complexity)},
 }
 """All of them, by name."""
 
-DEFAULT = (*TABLES, "error_tolerance")
+DEFAULT = (*PAPER_TABLES, "error_tolerance")
 """What runs where nothing is named: the test functions and Appendix C, with Figures 2 to 12 of the paper."""

@@ -14,7 +14,7 @@ from slgh.report.style import as_bytes
 from slgh.reproduce.experiment import Experiment, Findings, Record
 from slgh.reproduce.store import Store
 
-PAGE, DATA, FIGURES, UNFINISHED = "index.html", "reproduce.json", "figures", "unfinished"
+PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", "unfinished"
 """What a run leaves in its folder; the last one only until it has ended."""
 
 
@@ -53,6 +53,13 @@ def draw(findings: Findings, folder: Path) -> list[Picture]:
         (folder / f"{drawing.name}.png").write_bytes(as_bytes(figure, "png"))
         pictures.append(Picture(caption=drawing.caption, image=svg))
     return pictures
+
+
+def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> None:
+    """The tables in Markdown, for a document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
+    (folder / f"{experiment.name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:

@@ -1,0 +1,115 @@
+"""How commands end: an exit code, and for errors one line with the remedy."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import typer
+import typer.core
+
+from slgh.cli.common import Refused
+from slgh.cli.user_code import UserCodeFailed
+
+EXIT_CODES = {
+    0: "the planned end: iterations completed, or target reached",
+    1: "an exception in your own function, or a defect of slgh",
+    2: "bad input",
+    3: "cut short by --max-evals or --max-seconds",
+    4: "gave up: values were not finite",
+    130: "interrupted by Ctrl-C",
+}
+
+OPTIONS = {
+    name: f"--{name.replace('_', '-')}"
+    for name in (
+        *("x0", "d", "fun", "grad", "vectorized", "fallback", "bounds", "method", "max_evals", "max_iter"),
+        *("max_seconds", "target", "seed", "workers", "on_nonfinite", "steps"),
+        *("t1", "gamma", "eta", "step", "samples", "floor", "noise"),
+    )
+} | {"sample_xi": "--terms", "checkpoint": "--run", "t": "--radii", "formula": "FORMULA"}
+"""What arguments of the library are called here."""
+
+DEBUG = " --debug shows the traceback."
+
+UsageError: Any = typer.BadParameter.__base__
+"""What Typer raises about options; it has no public name, and not the same module in all versions."""
+
+
+class Commands(typer.core.TyperGroup):
+    """The group of all commands, which turns exceptions into one line and an exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
+        """Run a command. With --debug among its arguments, errors keep their traceback."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        with warnings.catch_warnings():
+            warnings.showwarning = show_warning
+            try:
+                code = super().main(arguments, standalone_mode=False, **extra)
+            except Exception as error:
+                message, code = explain(error)
+                if "--debug" in arguments:
+                    traceback.print_exception(error)
+                    message = message.removesuffix(DEBUG)
+                print(f"slgh: {message}", file=sys.stderr)
+        code = code if isinstance(code, int) else 0
+        if not standalone_mode:
+            return code
+        sys.exit(code)
+
+
+def explain(error: Exception) -> tuple[str, int]:
+    """An exception in one line, and its exit code."""
+    text = " ".join(str(error).split())
+    notes = "".join(f" {note.removeprefix('slgh: ').capitalize()}" for note in getattr(error, "__notes__", ()))
+    if isinstance(error, Refused):
+        return text, 2
+    if isinstance(error, UsageError):
+        where = getattr(error, "ctx", None)
+        path = where.command_path if where else "slgh"
+        return f"{' '.join(error.format_message().split()).rstrip('.')}. Try '{path} --help'.", 2
+    if isinstance(error, UserCodeFailed):
+        return text + notes + DEBUG, 1
+    if text.startswith("`"):  # as all refusals of the library do, with the name of the argument
+        if type(error).__name__ == "FormulaError":
+            return text.replace("`formula`", OPTIONS["formula"]), 2
+        if isinstance(error, FloatingPointError):
+            return in_options(text), 4
+        if isinstance(error, ValueError | TypeError | ImportError | OSError):
+            return in_options(text), 2
+    return f"{type(error).__name__}: {text.rstrip('.')}.{notes} This was not foreseen.{DEBUG}", 1
+
+
+def in_options(text: str) -> str:
+    """A sentence of the library about its arguments, as one about options.
+
+    >>> in_options("`gamma` must lie in (0, 1), got gamma=1.5.")
+    '--gamma must lie in (0, 1), got --gamma 1.5.'
+    >>> in_options('Pass step=... (or step="theory" with L1=...).')
+    'Pass --step ... (or --step theory with --set L1=...).'
+    """
+
+    def given(found: re.Match[str]) -> str:
+        name, value = found[1], found[3]
+        if name in OPTIONS:
+            return f"{OPTIONS[name]} {value}"
+        return f"--set {name}=..." if value == "..." else found[0]
+
+    text = re.sub(r"`(\w+)`", lambda found: OPTIONS.get(found[1], found[0]), text)
+    return re.sub(r"\b(\w+)=(['\"]?)(\.\.\.|[^\s'\",;()]*[^\s'\",;().])\2", given, text)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning in one line."""
+    print(f"slgh: {category.__name__}: {' '.join(str(message).split())} ({filename}:{lineno})", file=sys.stderr)

@@ -1,0 +1,96 @@
+"""The folder of a run that can be gone on with: run.json says what it is, a checkpoint how far it has come."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from slgh.cli.common import as_json, fail
+from slgh.cli.job import Job, Outcome, run
+from slgh.cli.objective import Objective, Source
+from slgh.cli.outcome import as_dict
+from slgh.engine.checkpoint import Checkpoint
+
+FORMAT = 1
+RUN, CHECKPOINT, RESULT = "run.json", "checkpoint.npz", "result.json"
+
+
+def begin(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Outcome:
+    """Write down what is to be run, and run it. A run that is refused leaves nothing behind."""
+    if (folder / RUN).exists() or (folder / CHECKPOINT).exists():
+        fail(f"--run: {folder} holds a run already. Go on with slgh resume {folder}, or take another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder, job)
+    except OSError as error:
+        fail(f"--run: {folder} cannot be written: {error.strerror}.")
+    try:
+        return keep(folder, job, objective, progress=progress)
+    except BaseException:
+        if not (folder / CHECKPOINT).exists():
+            with contextlib.suppress(OSError):
+                (folder / RUN).unlink()
+                folder.rmdir()
+        raise
+
+
+def write(folder: Path, job: Job, ended: str | None = None) -> None:
+    """Replace run.json as a whole; `ended` is the status that the run ended with."""
+    replace(folder / RUN, {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), "ended": ended})
+
+
+def replace(file: Path, content: Any) -> None:
+    """Write beside the file, then take its name: it is never a partial one."""
+    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as handle:
+            handle.write(as_json(content))
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, file)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What run.json says; its "command" tells which command wrote it."""
+    file = folder / RUN
+    if not file.is_file():
+        fail(f"There is no run in {folder}: {file} is missing. Runs with --run FOLDER can be resumed.")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        fail(f"{file} cannot be read ({error}): it is damaged, or no run of slgh.")
+    if not isinstance(found, dict) or "command" not in found:
+        fail(f"{file} was not written by slgh: it is damaged, or no run.")
+    return found
+
+
+def read_job(folder: Path, found: dict[str, Any]) -> Job:
+    """The job of a run of `slgh minimize`."""
+    if found.get("format") != FORMAT:
+        fail(f"{folder / RUN} has format {found.get('format')}, this version of slgh reads {FORMAT}.")
+    try:
+        entries = dict(found["job"])
+        source = Source(**entries.pop("source"))
+        return Job(source=source, **{**entries, "typed": tuple(entries["typed"]), "params": dict(entries["params"])})
+    except (KeyError, TypeError, ValueError, AttributeError):
+        fail(f"{folder / RUN} lacks what a run needs: it is damaged, or of another version of slgh.")
+
+
+def keep(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Outcome:
+    """Run, or go on, saving how far it has come; at the end the folder holds the result too."""
+    checkpoint = Checkpoint(path=folder / CHECKPOINT, every_seconds=job.save_every)
+    outcome = run(job, objective, progress=progress, checkpoint=checkpoint)
+    try:
+        replace(folder / RESULT, as_dict(outcome, history=False))
+        write(folder, job, ended=outcome.result.status.name)
+    except OSError as error:
+        warnings.warn(f"{folder} cannot be written any more ({error}).", RuntimeWarning, stacklevel=2)
+    return outcome

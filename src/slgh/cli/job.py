@@ -1,0 +1,122 @@
+"""A run as the command line asks for it: all that is needed to run it, and to run it again."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import slgh
+from slgh.cli.common import fail
+from slgh.cli.errors import OPTIONS
+from slgh.cli.objective import Objective, Source, read_bounds
+from slgh.compose import FRONT_DOOR
+from slgh.engine.checkpoint import Checkpoint
+from slgh.result import Result
+
+CELLS, WIDEST = 2_000_000, 1000
+"""All iterates are kept for the picture where they are at most so many numbers, of at most so many variables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The arguments of one run. Everything in it is a number, a text or a flag, so that it can be written down."""
+
+    source: Source
+    method: str
+    params: dict[str, Any]
+    """The hyperparameters, and parts to swap."""
+    max_evals: int | None = None
+    max_iter: int | None = None
+    max_seconds: float | None = None
+    target: float | None = None
+    seed: int
+    workers: int | None = None
+    on_nonfinite: str = "reject"
+    history: int | str = 1000
+    save_every: float = 10.0
+    """Seconds between two checkpoints, where the run is kept in a folder."""
+    typed: tuple[str, ...] = ()
+    """The command as it was typed, for the line that repeats it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A run that has ended."""
+
+    job: Job
+    objective: Objective
+    result: Result
+    seconds: float
+    """How long it took, in this sitting."""
+
+
+def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoint | None = None) -> Outcome:
+    """Run the job."""
+    if job.workers not in (None, 1) and objective.ours:
+        fail("--workers goes with --fun; a formula is evaluated at all points at once.")
+    arguments = objective.arguments(job.method, job.params.get("oracle"))
+    begun = time.monotonic()
+    with objective.unwarned():
+        result = slgh.minimize(
+            arguments.pop("fun"),
+            objective.x0,
+            method=job.method,
+            bounds=read_bounds(job.source.bounds, objective.d),
+            max_evals=job.max_evals,
+            max_iter=job.max_iter,
+            max_seconds=job.max_seconds,
+            target=job.target,
+            seed=job.seed,
+            workers=job.workers,
+            progress=progress,
+            history=job.history,
+            on_nonfinite=job.on_nonfinite,
+            checkpoint=checkpoint,
+            **arguments,
+            **job.params,
+        )
+    return Outcome(job=job, objective=objective, result=result, seconds=time.monotonic() - begun)
+
+
+def choose_history(d: int, max_evals: int | None, max_iter: int | None, method: str, *, path: bool) -> int | str:
+    """All iterates where the path is wanted and they fit into memory; else a thinned record without them."""
+    known = [n for n in (max_evals, max_iter) if n is not None]
+    rows = min(known) if known else 1000 + 200 * d if method == "auto" else None
+    if path and d <= WIDEST and rows is not None and rows * d <= CELLS:
+        return "x"
+    return 1000
+
+
+def read_params(settings: list[str], **options: Any) -> dict[str, Any]:
+    """The hyperparameters: those with an option of their own, and NAME=VALUE for the others."""
+    params = {name: value for name, value in options.items() if value is not None}
+    for setting in settings:
+        name, sign, text = setting.partition("=")
+        name = name.strip()
+        if not (sign and name.isidentifier() and text.strip()):
+            fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
+        if name in params:
+            fail(f"--set {name}: {name} is given twice.")
+        if name in FRONT_DOOR or name in ("fun", "x0"):
+            instead = f"pass {OPTIONS[name]}" if name in OPTIONS else "the command line does not take it"
+            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
+        params[name] = read_value(text.strip())
+    return params
+
+
+def read_value(text: str) -> Any:
+    """A whole number, a number, true, false, or text.
+
+    >>> [read_value(text) for text in ("3", "1e-3", "true", "adam")]
+    [3, 0.001, True, 'adam']
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if re.fullmatch(r"[+-]?\d{1,18}", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,283 @@
+"""What is to be minimised, and from where: a formula, a test problem or a Python function, with start and bounds."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.cli import formula as formulas
+from slgh.cli.common import fail
+from slgh.cli.user_code import UserFunction
+from slgh.engine.evaluate import is_closed_form
+from slgh.method import METHODS
+from slgh.problems import PROBLEMS
+from slgh.smoothing import smooth
+
+FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
+"""Oracles that need a gradient or a closed form."""
+
+NO_CLOSED_FORM = ("`formula` has no closed form", "`formula` cannot be smoothed")
+"""How `slgh.smooth` begins to say that f is a function, but F has no formula."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What the command line says of the function and the start, as it was typed."""
+
+    formula: str | None = None
+    fun: str | None = None
+    grad: str | None = None
+    vectorized: bool = False
+    terms: int | None = None
+    fallback: str | None = None
+    x0: str | None = None
+    d: int | None = None
+    bounds: str | None = None
+    folder: str = "."
+    """Where files and modules of the user's are looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Objective:
+    """A function with its start. There are values, or a closed form, or both."""
+
+    title: str
+    about: str
+    """What it is, for the reader."""
+    x0: NDArray[np.float64]
+    variables: tuple[str, ...] = ()
+    values: Callable[..., Any] | None = None
+    grad: Callable[..., Any] | None = None
+    closed: Any = None
+    no_closed_form: ValueError | None = None
+    """Why a formula has none."""
+    vectorized: bool = True
+    terms: int | None = None
+
+    @property
+    def d(self) -> int:
+        """The number of variables."""
+        return len(self.x0)
+
+    @property
+    def ours(self) -> bool:
+        """Whether the code is ours and not the user's."""
+        return not isinstance(self.values, UserFunction)
+
+    def unwarned(self) -> AbstractContextManager[object]:
+        """Around a run: what is not finite in a formula is counted, not warned of; the user's functions may warn."""
+        return np.errstate(all="ignore") if self.ours else nullcontext()
+
+    def arguments(self, method: str, oracle: str | None) -> dict[str, Any]:
+        """What to pass to `slgh.minimize` so that the method gets what it asks for, and no more."""
+        recipe = METHODS.get(method)
+        asked = oracle or (recipe.oracle if recipe else None)
+        either = method == "auto" and oracle is None
+        if either or asked in FIRST_ORDER:
+            if self.closed is not None:
+                return {"fun": self.closed}
+            if not either:
+                self._refuse_values_alone(method, asked)
+            grad = self.grad if not either or self.no_closed_form is None else None
+            return self._plain(grad)
+        return self._plain(None)
+
+    def _plain(self, grad: Callable[..., Any] | None) -> dict[str, Any]:
+        """Values, and gradients where they are wanted."""
+        if self.values is None:
+            return {"fun": self.closed}
+        return {"fun": self.values, "grad": grad, "vectorized": self.vectorized, "sample_xi": self.terms}
+
+    def _refuse_values_alone(self, method: str, oracle: str | None) -> None:
+        if self.no_closed_form is not None and oracle != "gradient":
+            raise ValueError(f"{self.no_closed_form} method='auto' does so.") from self.no_closed_form
+        if self.grad is None:
+            zeroth = f"zo{method.removeprefix('zo')}"
+            other = f"--method {zeroth}" if zeroth in METHODS else "a method that takes values, such as zoslgh_r"
+            remedy = "pass --grad, or take" if not self.ours else "take"
+            fail(f"--method {method} needs gradients, which {self.title} has not: {remedy} {other} or auto.")
+
+    def at_start(self) -> float | None:
+        """f(x0), where it is known without asking the user's function once more."""
+        if isinstance(self.values, UserFunction):
+            if self.values.first is None:
+                return None
+            (x, *_), value = self.values.first
+            same = np.array_equal(np.reshape(x, (-1, self.d))[0], self.x0)
+            return float(np.ravel(value)[0]) if same else None
+        with np.errstate(all="ignore"):
+            if self.values is not None:
+                return float(self.values(self.x0))
+            return float(self.closed.value(self.x0, np.zeros(())))
+
+
+def read_objective(source: Source) -> Objective:
+    """Look at what is given, and refuse what does not go together."""
+    if (source.formula is None) == (source.fun is None):
+        given = "got both" if source.fun else "got neither, see slgh minimize --help"
+        fail(f"Pass either a formula (or the name of a test problem) or --fun module:function; {given}.")
+    if source.d is not None:
+        checks.count("d", source.d)
+    if source.fun is not None:
+        if source.fallback is not None:
+            fail("--fallback smooths formulas; a Python function is minimised by its values, or with --grad.")
+        return read_function(source)
+    for option, value in (("--grad", source.grad), ("--vectorized", source.vectorized), ("--terms", source.terms)):
+        if value:
+            fail(f"{option} goes with --fun; a formula needs none.")
+    text = str(source.formula)
+    name = text.strip()
+    if name in PROBLEMS:
+        if source.fallback is not None:
+            fail(f"--fallback smooths formulas; {name} is a test problem.")
+        return read_problem(name, source)
+    if name.isidentifier() and len(name) > 2:  # one variable alone is no function to minimise, but a misspelt name
+        hint = checks.did_you_mean(name, PROBLEMS)
+        fail(f"There is no test problem {name!r}; choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")
+    return read_formula(text, source)
+
+
+def read_function(source: Source) -> Objective:
+    """A Python function, or a closed form, by its name."""
+    name = str(source.fun)
+    fun = UserFunction("--fun", name, source.folder)
+    grad = None if source.grad is None else UserFunction("--grad", source.grad, source.folder)
+    x0 = read_start(source, None, "a Python function does not tell how many variables it has")
+    about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
+    if is_closed_form(fun.function):
+        return Objective(title=name, about=f"{about}, closed form", x0=x0, closed=fun.function)
+    if source.terms is not None:
+        checks.count("sample_xi", source.terms)
+        about += f", the mean of {source.terms:,} terms"
+    return Objective(
+        title=name, about=about, x0=x0, values=fun, grad=grad, vectorized=source.vectorized, terms=source.terms
+    )
+
+
+def read_problem(name: str, source: Source) -> Objective:
+    """A test problem, in as many variables as the start has, where it leaves their number open."""
+    make = PROBLEMS[name]
+    flexible = "d" in inspect.signature(make).parameters
+    d = source.d
+    if d is None and source.x0 is not None:
+        d = len(read_numbers(source.x0))
+    if d is not None and not flexible and d != make().d:
+        fail(f"{name} has {make().d} variables, got {d}.")
+    problem = make(d) if flexible and d is not None else make()
+    x0 = problem.x0 if source.x0 is None else read_start(source, problem.d, name)
+    return Objective(
+        title=name,
+        about=f"test problem in {problem.d} variables" + (", closed form" if problem.smooth else ""),
+        x0=x0,
+        values=problem.fun,
+        grad=problem.grad,
+        closed=problem.smooth,
+    )
+
+
+def read_formula(text: str, source: Source) -> Objective:
+    """A formula, with its closed form where it has one."""
+    if source.fallback is not None:
+        checks.choice("fallback", source.fallback, ("quadrature", "sampling"))
+    formula = formulas.read(text, None)
+    names = formula.names
+    if names:
+        order = f"x0 is the start of {', '.join(names)}" + (", in this order" if len(names) > 1 else "")
+    elif formula.d is not None:
+        order = f"x0 is the start of {formula.vector}[0] to {formula.vector}[{formula.d - 1}]"
+    else:
+        order = f"x0 is the start of {formula.vector}[0], {formula.vector}[1], ..."
+    x0 = read_start(source, formula.d, order)
+    if len(x0) < formula.least:
+        fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
+    closed, why = None, None
+    try:
+        closed = smooth(text, d=None if names else len(x0), fallback=source.fallback)
+        values, grad = closed.fun, None
+    except ValueError as error:
+        if source.fallback is not None or not str(error).startswith(NO_CLOSED_FORM):
+            raise
+        why = error
+        plain = formulas.Values(formulas.read(text, None if names else len(x0)))
+        values, grad = plain.fun, plain.grad
+    form = (
+        "no closed form" if closed is None else f"smoothed by {source.fallback}" if source.fallback else "closed form"
+    )
+    shown = ", ".join(names) if names else f"{formula.vector}[0] to {formula.vector}[{len(x0) - 1}]"
+    return Objective(
+        title=text.strip(),
+        about=f"formula in {shown}; {form}",
+        x0=x0,
+        variables=names,
+        values=values,
+        grad=grad,
+        closed=closed,
+        no_closed_form=why,
+    )
+
+
+def read_numbers(text: str, option: str = "--x0") -> list[float]:
+    """Numbers between commas or spaces.
+
+    >>> read_numbers("-3, 2 1e-3")
+    [-3.0, 2.0, 0.001]
+    """
+    words = [word for word in re.split(r"[,\s]+", text.strip().strip("[]()")) if word]
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {text!r}.")
+    return numbers
+
+
+def read_start(source: Source, d: int | None, order: str) -> NDArray[np.float64]:
+    """x0; one number stands for all variables where --d says how many. `order` explains what is wanted."""
+    wanted = source.d if d is None else d
+    if d is not None and source.d is not None and source.d != d:
+        fail(f"--d must be {d} here, got {source.d}: {order}.")
+    if source.x0 is None:
+        example = ",".join(["1"] * min(wanted or 2, 4)) if (wanted or 2) <= 4 else f"1 --d {wanted}"
+        fail(f"--x0 is missing: {order}, for example --x0 {example}.")
+    numbers = read_numbers(source.x0)
+    if len(numbers) == 1 and source.d is not None:
+        numbers *= source.d
+    if wanted is not None and len(numbers) != wanted:
+        fail(f"--x0 must have {wanted} number{'s' * (wanted > 1)}, got {len(numbers)}: {order}.")
+    if not all(map(math.isfinite, numbers)):
+        fail(f"--x0 must be finite numbers, got {source.x0!r}.")
+    return np.array(numbers)
+
+
+def read_bounds(text: str | None, d: int) -> list[tuple[float, float]] | None:
+    """One pair low:high for all variables, or d of them with commas between; an empty side is no bound.
+
+    >>> read_bounds("-1:1,0:", 2)
+    [(-1.0, 1.0), (0.0, inf)]
+    """
+    if text is None:
+        return None
+    pairs = []
+    for part in text.split(","):
+        low, colon, high = part.partition(":")
+        try:
+            pairs.append((float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf))
+        except ValueError:
+            colon = ""
+        if not colon:
+            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {text!r}.")
+    if len(pairs) == 1:
+        pairs *= d
+    if len(pairs) != d:
+        fail(f"--bounds must have one pair for all variables, or one for each of the {d}; got {len(pairs)}.")
+    return pairs

@@ -1,0 +1,274 @@
+"""What a run came to: printed as solvers do, for programs, drawn, and as an exit code."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slgh import __version__
+from slgh.cli.common import STDOUT, console, fail, refuse_unwritable, write_json
+from slgh.cli.drawing import SUFFIXES, draw, needs
+from slgh.cli.job import Outcome
+from slgh.method import SLOTS
+from slgh.result import Status
+
+DEFAULT_PICTURE = Path("slgh-path.png")
+
+PATIENCE = {False: 3.0, True: 30.0}
+"""How many seconds the user's function may take for a picture that was not asked for, and for one that was."""
+
+OUTPUT = {"--run": True, "--save-every": True, "--json": True, "--plot": True} | dict.fromkeys(
+    ("--no-plot", "--history", "--quiet", "--debug"), False
+)
+"""Options that do not change the result, and whether a value follows them."""
+
+CHOSEN = r" Chosen: .*?\.(?=\s|$)"
+"""The sentence of a message that says which parts "auto" has chosen; the block has them in a line of their own."""
+
+LONGEST = 300
+"""A formula is shown with at most so many characters."""
+
+LABEL = 10
+"""The width of the column of labels."""
+
+
+def exit_code(status: Status) -> int:
+    """What the shell is told."""
+    if status.success:
+        return 0
+    return {Status.NONFINITE: 4, Status.INTERRUPTED: 130}.get(status, 3)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where the outcome goes."""
+
+    json: Path | None = None
+    history: bool = False
+    plot: Path | None = None
+    quiet: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether standard output is left to JSON."""
+        return self.json == STDOUT
+
+    def reserved(self) -> AbstractContextManager[object]:
+        """Around the user's code: what it prints must not come between the figures that a program reads."""
+        return redirect_stdout(sys.stderr) if self.silent or self.quiet else nullcontext()
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether there is someone to look at a bar."""
+        return not self.quiet and sys.stderr.isatty()
+
+
+def read_output(json: Path | None, history: bool, plot: Path | None, no_plot: bool, quiet: bool) -> Output:
+    """Check where things go before the run, and choose the default picture."""
+    refuse_unwritable(json)
+    if history and json is None:
+        fail("--history goes with --json FILE, which it is written to.")
+    if plot is not None:
+        if no_plot:
+            fail("Pass one of --plot and --no-plot.")
+        if plot.suffix.lower() not in SUFFIXES:
+            fail(f"--plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {str(plot)!r}.")
+        refuse_unwritable(plot, "--plot")
+        needs("matplotlib", *(("jinja2", "plotly") if plot.suffix.lower() == ".html" else ()))
+    elif not (no_plot or quiet or json == STDOUT) and find_spec("matplotlib") is not None:
+        plot = DEFAULT_PICTURE
+    return Output(json=json, history=history, plot=plot, quiet=quiet)
+
+
+def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
+    """Print, write and draw the outcome; returns the exit code."""
+    result = outcome.result
+    if output.quiet:
+        if not output.silent:
+            print(repr(float(result.fun)), *map(repr, result.x.tolist()))
+    elif not output.silent:
+        for label, text in summary(outcome):
+            show(label, text)
+        show("again", repeat(outcome), whole=True)
+    write_json(output.json, as_dict(outcome, history=output.history))
+    if output.plot is not None:
+        with output.reserved():
+            drawn = draw(outcome, output.plot, summary(outcome), PATIENCE[output.plot != DEFAULT_PICTURE])
+        if not (output.quiet or output.silent):
+            show("drawn", drawn, whole=True)
+    hint = go_on(outcome, run)
+    if hint and not output.quiet:
+        print(f"slgh: {hint}", file=sys.stderr)
+    return exit_code(result.status)
+
+
+def show(label: str, text: str, *, whole: bool = False) -> None:
+    """One line of the block, or several; `whole` ones are not broken, so that they can be copied."""
+    if not whole:
+        text = textwrap.fill(text, max(console.width - LABEL - 1, 30), break_on_hyphens=False)
+    first, *others = text.split("\n")
+    console.print(f"[bold]{label:<{LABEL}}[/bold]", end="", soft_wrap=True)
+    for line in (first, *(" " * LABEL + line for line in others)):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def summary(outcome: Outcome) -> list[tuple[str, str]]:
+    """The block: what was minimised and how, what came out, what it cost, why it stopped."""
+    result, objective, job = outcome.result, outcome.objective, outcome.job
+    start = at_start(outcome)
+    begun = "" if start is None else f", from {start:.8g} at x0"
+    error = f" +- {result.fun_se:.2g}" if result.fun_se and np.isfinite(result.fun_se) else ""
+    rows = [
+        ("minimise", f"{shorten(objective.title)}  ({objective.about})"),
+        ("method", composition(outcome)),
+        ("f", f"{result.fun:.10g}{error}{begun}"),
+        ("x", show_point(result.x, objective.variables)),
+    ]
+    if f"{result.fun_best:.10g}" != f"{result.fun:.10g}":
+        rows.append(("best", f"f = {result.fun_best:.10g} at {show_point(result.x_best, objective.variables)}"))
+    if result.t or first_radius(outcome):
+        rows.append(("t", f"{first_radius(outcome):.4g} to {result.t:.4g}"))
+    counts = {"evaluation": result.nfev, "gradient": result.njev, "iteration": result.nit}
+    cost = ", ".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items()) + f", {outcome.seconds:.3g} s"
+    rejected = f"; {result.nrejected:,} samples were not finite, and left out" if result.nrejected else ""
+    return [
+        *rows,
+        ("cost", cost + rejected),
+        ("status", f"{result.status.name.lower()}: {re.sub(CHOSEN, '', result.message)}"),
+        ("seed", f"{job.seed}  (engine: {result.engine})"),
+    ]
+
+
+def shorten(text: str) -> str:
+    """The beginning of a long formula."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def composition(outcome: Outcome) -> str:
+    """The method as its parts, with every hyperparameter."""
+    method = outcome.result.method
+    shown = []
+    for part in parts(outcome).values():
+        fields = (f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={v}" for n, v in part.items() if n != "name")
+        listed = ", ".join(fields)
+        shown.append(f"{part['name']}({listed})" if listed else str(part["name"]))
+    floor = "" if method.floor is None else f", floor {method.floor:.4g}"
+    return f"{method.name} = {' x '.join(shown)}{floor}"
+
+
+def parts(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    """The name and the hyperparameters of each part, what "auto" chose among them."""
+    found = {}
+    for slot in SLOTS:
+        part = getattr(outcome.result.method, slot)
+        names = [f.name for f in dataclasses.fields(part)] if dataclasses.is_dataclass(part) else []
+        values = {name: getattr(part, name) for name in names}
+        if "t1" in values:
+            values["t1"] = first_radius(outcome)
+        found[slot] = {"name": part.name} | {name: value for name, value in values.items() if value is not None}
+    return found
+
+
+def first_radius(outcome: Outcome) -> float:
+    """The t that the run began with."""
+    t = outcome.result.history["t"]
+    return float(t[0]) if len(t) else float(outcome.result.t)
+
+
+def at_start(outcome: Outcome) -> float | None:
+    """f(x0), where it is known."""
+    if outcome.objective.terms is not None:
+        return None
+    known = outcome.objective.at_start()
+    history = outcome.result.history
+    if known is None and outcome.result.method.name != "auto" and len(history["fun"]):
+        known = float(history["fun"][0])  # "auto" records the mean around x0
+    return None if known is None or not np.isfinite(known) else known
+
+
+def show_point(x: Any, variables: tuple[str, ...]) -> str:
+    """A point, by the names of its variables, shortened where it is long."""
+    numbers = [f"{v:.8g}" for v in x.tolist()]
+    if variables and len(variables) <= 6:
+        return ", ".join(f"{name} = {number}" for name, number in zip(variables, numbers, strict=True))
+    if len(numbers) > 8:
+        numbers = [*numbers[:4], "...", *numbers[-2:]]
+    return ", ".join(numbers)
+
+
+def repeat(outcome: Outcome) -> str:
+    """The command that does it again, with the seed that was drawn."""
+    kept = without(outcome.job.typed, OUTPUT)
+    seeded = any(word == "--seed" or word.startswith("--seed=") for word in kept)
+    return shlex.join(["slgh", "minimize", *kept, *([] if seeded else ["--seed", str(outcome.job.seed)])])
+
+
+def without(typed: Sequence[str], options: Mapping[str, bool]) -> list[str]:
+    """A command line without these options; they tell whether a value follows them.
+
+    >>> without(["x**2", "--json", "a.json", "--quiet", "--x0", "1"], {"--json": True, "--quiet": False})
+    ['x**2', '--x0', '1']
+    """
+    kept, left = [], list(typed)
+    while left:
+        word = left.pop(0)
+        name, sign, _ = word.partition("=")
+        if name not in options:
+            kept.append(word)
+        elif options[name] and not sign and left:
+            left.pop(0)
+    return kept
+
+
+def go_on(outcome: Outcome, run: Path | None) -> str:
+    """How a run that did not come to its end can go on."""
+    status = outcome.result.status
+    if status == Status.INTERRUPTED:
+        if run is None:
+            return "interrupted. With --run FOLDER, slgh resume FOLDER could go on from here."
+        return f"interrupted. It goes on with: slgh resume {shlex.quote(str(run))}"
+    if run is not None and status in (Status.MAX_EVALS, Status.MAX_SECONDS):
+        option = "--max-evals" if status == Status.MAX_EVALS else "--max-seconds"
+        return f"cut short. It goes on with: slgh resume {shlex.quote(str(run))} {option} MORE"
+    return ""
+
+
+def as_dict(outcome: Outcome, *, history: bool) -> dict[str, Any]:
+    """Everything, for a program."""
+    result, objective, job = outcome.result, outcome.objective, outcome.job
+    found = {
+        "slgh": __version__,
+        "command": "minimize",
+        "objective": objective.title,
+        "about": objective.about,
+        "variables": list(objective.variables),
+        "d": objective.d,
+        "x0": objective.x0,
+        "fun_x0": at_start(outcome),
+    }
+    names = ("x", "fun", "fun_se", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "nrejected")
+    found |= {name: result[name] for name in names}
+    found |= {
+        "status": result.status.name,
+        "success": result.success,
+        "message": result.message,
+        "exit_code": exit_code(result.status),
+        "method": {"name": result.method.name, **parts(outcome), "floor": result.method.floor},
+        "engine": result.engine,
+        "seed": job.seed,
+        "seconds": outcome.seconds,
+        "repeat": repeat(outcome),
+    }
+    if history:
+        found["history"] = result.history
+    return found

@@ -1,0 +1,181 @@
+"""The command `reproduce`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from slgh.checks import did_you_mean
+from slgh.cli.common import Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
+from slgh.reproduce import DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.reproduce.experiment import Experiment, Findings
+from slgh.reproduce.runner import (
+    DATA,
+    FIGURES,
+    PAGE,
+    TABLES,
+    UNFINISHED,
+    carry_out,
+    draw,
+    section,
+    write_data,
+    write_sections,
+    write_tables,
+)
+from slgh.reproduce.store import Store
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C has ended."""
+
+
+def complete_experiments(incomplete: str) -> list[str]:
+    """Names of experiments for the shell."""
+    return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...",
+            help=f"Of {', '.join(EXPERIMENTS)}; or all. Without any: {', '.join(DEFAULT)}.",
+            autocompletion=complete_experiments,
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where the figures, the JSON file and the page go.")
+    ] = Path("reproduced"),
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Runs of each row of a stochastic table, instead of its own number.")
+    ] = None,
+    figures: Annotated[bool, typer.Option(help="Draw the figures and write the page.")] = True,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's experiments: our figures beside the printed ones, in tables, pictures, a JSON file and a page.
+
+    Ctrl-C leaves what is finished, and the same command goes on from there.
+    """
+    experiments = _choose(names or list(DEFAULT), seeds)
+    refuse_unwritable(json_file)
+    _make(out)
+    if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
+        fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
+    store = Store(out / UNFINISHED, f"seeds={seeds}")
+    found: dict[str, Any] = {}
+    sections = []
+    try:
+        with Bar(len(experiments), quiet=quiet) as bar:
+            for experiment in experiments:
+                findings = carry_out(experiment, store, bar)
+                found[experiment.name] = findings.data
+                _show(bar, experiment, findings, quiet=quiet)
+                write_tables(experiment, findings, out / TABLES)
+                if figures:
+                    bar.begin(f"{experiment.name}: figures", 0, 1)
+                    sections.append(section(experiment, findings, draw(findings, out / FIGURES)))
+                bar.finish()
+    except KeyboardInterrupt:
+        console.print("Stopped. What is finished is kept: the same command goes on from there.")
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        # What there is, whatever has ended the run.
+        if found:
+            write_data(out / DATA, found)
+        if sections:
+            write_sections(out / PAGE, sections)
+    store.clear()
+    if not quiet:
+        drawn = f"{out / PAGE} (open it in a browser), {out / FIGURES}, " if figures else ""
+        console.print(f"Written: {drawn}{out / TABLES}, {out / DATA}", soft_wrap=True)
+    write_json(json_file, found)
+
+
+def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
+    """The experiments of these names, in our order, with as many seeds as were asked for."""
+    for name in names:
+        if name not in (*EXPERIMENTS, "all"):
+            known = (*EXPERIMENTS, "all")
+            fail(f"There is no experiment {name!r}; choose from {', '.join(known)}.{did_you_mean(name, known)}")
+    chosen: Mapping[str, Experiment] = {n: e for n, e in EXPERIMENTS.items() if "all" in names or n in names}
+    if seeds is None:
+        return list(chosen.values())
+    stochastic = {n: dataclasses.replace(t, seeds=seeds) for n, t in PAPER_TABLES.items() if not t.closed_form}
+    return [stochastic.get(name, experiment) for name, experiment in chosen.items()]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--out: {folder} cannot be made: {error.strerror}.")
+
+
+def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) -> None:
+    """The tables, or on demand only the verdicts."""
+    for table in findings.tables:
+        if not quiet:
+            bar.print(table.rich())
+            if table.note:
+                bar.print(table.note, style="dim")
+        elif "verdict" in table.headings:
+            at = table.headings.index("verdict")
+            for row in table.rows:
+                bar.print(f"{experiment.name}: {row[0]}: {row[at]}", markup=False)
+
+
+class Bar:
+    """The progress of a run: the experiments, and within one its jobs."""
+
+    def __init__(self, experiments: int, *, quiet: bool) -> None:
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=quiet,
+        )
+        self.whole = self.progress.add_task("all", total=experiments)
+        self.part = self.progress.add_task("", total=1.0)
+        self.job, self.jobs = 0, 1
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def begin(self, label: str, job: int, jobs: int) -> None:
+        """A job begins, the `job`-th of `jobs`."""
+        self.job, self.jobs = job, jobs
+        self.progress.update(self.part, description=label, completed=job / jobs)
+
+    def tick(self, share: float) -> None:
+        """So much of the job is done."""
+        self.progress.update(self.part, completed=(self.job + share) / self.jobs)
+
+    def finish(self) -> None:
+        """An experiment has ended."""
+        self.progress.advance(self.whole)
+
+    def warn(self, text: str) -> None:
+        """Say something that does not end the run."""
+        self.print(text, style="yellow")
+
+    def print(self, what: Any, **options: Any) -> None:
+        """Above the bar."""
+        self.progress.console.print(what, **options)

@@ -1,0 +1,96 @@
+"""The command `resume`."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slgh.cli import folder
+from slgh.cli.common import Debug, JsonFile, Quiet, console, fail
+from slgh.cli.errors import OPTIONS
+from slgh.cli.job import Job
+from slgh.cli.objective import read_objective
+from slgh.cli.options import LIMITS, OUTPUT
+from slgh.cli.outcome import Output, read_output, tell, without
+from slgh.result import Status
+
+FOR_GOOD = (Status.TARGET, Status.NONFINITE)
+"""How a run ends so that no larger limit makes it go on."""
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that --run kept the run in.")],
+    max_evals: Annotated[
+        int | None, typer.Option(metavar="N", help="Another limit, earlier sittings included.", rich_help_panel=LIMITS)
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(metavar="N", help="Likewise.", rich_help_panel=LIMITS)] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Likewise.", rich_help_panel=LIMITS)
+    ] = None,
+    target: Annotated[float | None, typer.Option(metavar="F", help="Another target.", rich_help_panel=LIMITS)] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the path, as slgh minimize does; by default slgh-path.png.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.", rich_help_panel=OUTPUT)] = False,
+    json_file: JsonFile = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="Write the iterations to the JSON file too.", rich_help_panel=OUTPUT)
+    ] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Go on with a run that was killed, interrupted or cut short, to the same result bit for bit.
+
+    Limits may be changed where the method does not plan by them: auto lets t fall over exactly its evaluations, so
+    that only --max-seconds and --target can be changed.
+    """
+    found = folder.read(run)
+    output = read_output(json_file, history, plot, no_plot, quiet)
+    limits = {"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target}
+    changes = {name: value for name, value in limits.items() if value is not None}
+    if found["command"] not in RESUMED:
+        fail(f"{run} holds a run of slgh {found['command']}, which cannot be resumed.")
+    raise typer.Exit(RESUMED[found["command"]](run, found, changes, output))
+
+
+def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any], output: Output) -> int:
+    """Go on with a run of `slgh minimize`; returns the exit code."""
+    before = folder.read_job(place, found)
+    job = dataclasses.replace(before, **changes, typed=_retyped(before, changes))
+    ended = Status.__members__.get(str(found.get("ended")), Status.RUNNING)
+    if changes and ended in FOR_GOOD:
+        fail(f"The run in {place} has ended for good ({ended.message.rstrip('.').lower()}): start another from its x.")
+    if not changes and (ended.success or ended in FOR_GOOD) and not (output.quiet or output.silent):
+        console.print("This run had finished; no option changes it. Its result again:", style="dim")
+    try:
+        with output.reserved():
+            outcome = folder.keep(place, job, read_objective(job.source), progress=output.shows_progress)
+    except ValueError as error:
+        if changes and "belongs to another run" in str(error):
+            named = " and ".join(OPTIONS[name] for name in changes)
+            fail(
+                f"{named}: this run of {before.method} plans by its number of iterations, which it began with; start "
+                "another run for other limits."
+            )
+        raise
+    return tell(outcome, output, run=place)
+
+
+def _retyped(job: Job, changes: dict[str, Any]) -> tuple[str, ...]:
+    """The command line with the changed limits."""
+    options = {OPTIONS[name]: str(value) for name, value in changes.items()}
+    kept = without(job.typed, dict.fromkeys(options, True))
+    return (*kept, *(word for option in options.items() for word in option))
+
+
+RESUMED = {"minimize": resume_minimize}
+"""What goes on with a run, by the command that wrote it: (folder, run.json, changed limits, output) -> exit code."""

@@ -1,0 +1,113 @@
+"""Functions named on the command line, `module:function` or `file.py:function`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import slgh
+from slgh.cli.common import fail
+
+
+class UserCodeFailed(Exception):
+    """An exception in the user's own code, told in one line; its cause is the exception itself."""
+
+
+class UserFunction:
+    """A function of the user's, found by its name.
+
+    Its exceptions become UserCodeFailed, so that they are told from refusals of the library. Worker processes are
+    sent the name and import the function themselves.
+    """
+
+    def __init__(self, option: str, name: str, folder: str) -> None:
+        self._made_of = option, name, folder
+        self.name = name
+        self.function = load(option, name, Path(folder))
+        self.first: tuple[Any, Any] | None = None
+        """The arguments and the value of the first call."""
+
+    def __reduce__(self) -> Any:
+        return UserFunction, self._made_of
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            value = self.function(*args)
+        except Exception as error:
+            raise failed(error, f"{self.name} as f({', '.join('xi'[: len(args)])})") from error
+        if self.first is None:
+            self.first = args, value
+        return value
+
+
+def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
+    """Import what `name` says; modules and files are looked for from `folder`."""
+    source, colon, attribute = name.rpartition(":")
+    if not (colon and source and attribute):
+        fail(f"{option} must be module:function or file.py:function, got {name!r}.")
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    found: Any = import_file(option, folder / source) if source.endswith(".py") else import_module(option, source)
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            near = get_close_matches(part, dir(found), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            fail(f"{option}: {source} has no function {attribute!r}.{hint}")
+        found = getattr(found, part)
+    if not callable(found):
+        fail(f"{option}: {name} must be a function, got {type(found).__name__}.")
+    return found  # type: ignore[no-any-return]
+
+
+def import_module(option: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise failed(error, name) from error
+        fail(
+            f"{option}: there is no module {name!r}, neither installed nor in this folder; a file is given as "
+            "file.py:function."
+        )
+    except Exception as error:
+        raise failed(error, name) from error
+
+
+def import_file(option: str, file: Path) -> ModuleType:
+    if not file.is_file():
+        fail(f"{option}: there is no file {str(file)!r}.")
+    name = file.stem
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise failed(error, str(file)) from error
+    return module
+
+
+def failed(error: Exception, name: str) -> UserCodeFailed:
+    """What went wrong, and where in the user's code."""
+    ours = str(Path(slgh.__file__).parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[:1] != "<"]
+    theirs = [f for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]
+    if isinstance(error, SyntaxError) and error.filename:
+        where = f"{Path(error.filename).name}:{error.lineno}"
+    elif theirs and "importlib" not in theirs[-1].filename:
+        where = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
+    else:
+        where = f"the call of {name}"
+    text = " ".join(str(error).split())
+    return UserCodeFailed(f"{type(error).__name__} in {where}: {text.rstrip('.')}.")
