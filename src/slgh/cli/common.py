@@ -98,6 +98,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def shorten(text: str, most: int) -> str:
+    """The beginning of a long text.
+
+    >>> shorten("x + y + z", 8)
+    'x + y...'
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
     """Fail before the work and not after it."""
     if file is None or file == STDOUT:

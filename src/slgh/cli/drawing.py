@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from slgh.cli.common import fail
+from slgh.cli.common import fail, shorten
 from slgh.cli.job import Outcome
 from slgh.cli.user_code import UserCodeFailed
 from slgh.report.path import path_of
+from slgh.report.style import as_bytes
 from slgh.report.table import Table
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
@@ -71,8 +72,7 @@ def function_of(outcome: Outcome, points: int, patience: float) -> tuple[Any, st
 
 def title_of(outcome: Outcome) -> str:
     """The function and the method."""
-    text = outcome.objective.title
-    return f"{text if len(text) <= LONGEST else text[: LONGEST - 3] + '...'}: {outcome.result.method.name}"
+    return f"{shorten(outcome.objective.title, LONGEST)}: {outcome.result.method.name}"
 
 
 def _write(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) -> None:
@@ -80,8 +80,7 @@ def _write(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) 
         if file.suffix.lower() == ".html":
             _write_page(outcome, file, fun, rows)
         else:
-            figure = _figure(outcome, fun)
-            figure.savefig(file, dpi=200)
+            file.write_bytes(as_bytes(_figure(outcome, fun), file.suffix[1:].lower()))
 
 
 def _figure(outcome: Outcome, fun: Any) -> Any:
@@ -99,13 +98,14 @@ def _figure(outcome: Outcome, fun: Any) -> Any:
 
 def _write_page(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) -> None:
     from slgh.report.page import Picture, write_run_page
-    from slgh.report.style import as_bytes
 
     picture = Picture(caption="f and t over the iterations.", image=as_bytes(_figure(outcome, fun), "svg"))
+    shown = fun is not None and "x" in outcome.result.history
+    paths = [path_of(outcome.result, outcome.result.method.name)] if shown else []
     write_run_page(
         file,
         fun,
-        [path_of(outcome.result, outcome.result.method.name)] if fun and "x" in outcome.result.history else [],
+        paths,
         title=title_of(outcome),
         tables=[Table(title="The run", headings=("", ""), rows=tuple(rows))],
         pictures=[picture],

@@ -65,7 +65,7 @@ class Commands(typer.core.TyperGroup):
 def explain(error: Exception) -> tuple[str, int]:
     """An exception in one line, and its exit code."""
     text = " ".join(str(error).split())
-    notes = "".join(f" {note.removeprefix('slgh: ').capitalize()}" for note in getattr(error, "__notes__", ()))
+    notes = "".join(f" {note.removeprefix('slgh: ')}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, Refused):
         return text, 2
     if isinstance(error, UsageError):
@@ -73,7 +73,7 @@ def explain(error: Exception) -> tuple[str, int]:
         path = where.command_path if where else "slgh"
         return f"{' '.join(error.format_message().split()).rstrip('.')}. Try '{path} --help'.", 2
     if isinstance(error, UserCodeFailed):
-        return text + notes + DEBUG, 1
+        return text + notes.replace(" raised", " Raised") + DEBUG, 1
     if text.startswith("`"):  # as all refusals of the library do, with the name of the argument
         if type(error).__name__ == "FormulaError":
             return text.replace("`formula`", OPTIONS["formula"]), 2

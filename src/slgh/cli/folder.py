@@ -41,15 +41,16 @@ def begin(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Ou
 
 def write(folder: Path, job: Job, ended: str | None = None) -> None:
     """Replace run.json as a whole; `ended` is the status that the run ended with."""
-    replace(folder / RUN, {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), "ended": ended})
+    content = {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), "ended": ended}
+    replace(folder / RUN, json.dumps(content, indent=1) + "\n")
 
 
-def replace(file: Path, content: Any) -> None:
+def replace(file: Path, text: str) -> None:
     """Write beside the file, then take its name: it is never a partial one."""
     temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as handle:
-            handle.write(as_json(content))
+            handle.write(text)
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(temporary, file)
@@ -89,7 +90,7 @@ def keep(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Out
     checkpoint = Checkpoint(path=folder / CHECKPOINT, every_seconds=job.save_every)
     outcome = run(job, objective, progress=progress, checkpoint=checkpoint)
     try:
-        replace(folder / RESULT, as_dict(outcome, history=False))
+        replace(folder / RESULT, as_json(as_dict(outcome, history=False)))
         write(folder, job, ended=outcome.result.status.name)
     except OSError as error:
         warnings.warn(f"{folder} cannot be written any more ({error}).", RuntimeWarning, stacklevel=2)

@@ -10,9 +10,11 @@ from typing import Any
 import slgh
 from slgh.cli.common import fail
 from slgh.cli.errors import OPTIONS
-from slgh.cli.objective import Objective, Source, read_bounds
+from slgh.cli.objective import Objective, Source
+from slgh.cli.start import read_bounds
 from slgh.compose import FRONT_DOOR
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.limits import read_limits
 from slgh.result import Result
 
 CELLS, WIDEST = 2_000_000, 1000
@@ -80,11 +82,11 @@ def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoin
     return Outcome(job=job, objective=objective, result=result, seconds=time.monotonic() - begun)
 
 
-def choose_history(d: int, max_evals: int | None, max_iter: int | None, method: str, *, path: bool) -> int | str:
+def choose_history(d: int, schedule: str, limits: dict[str, Any], *, path: bool) -> int | str:
     """All iterates where the path is wanted and they fit into memory; else a thinned record without them."""
-    known = [n for n in (max_evals, max_iter) if n is not None]
-    rows = min(known) if known else 1000 + 200 * d if method == "auto" else None
-    if path and d <= WIDEST and rows is not None and rows * d <= CELLS:
+    read = read_limits(d, planned=schedule == "budget", **limits)
+    known = [n for n in (read.max_evals, read.max_iter) if n is not None]
+    if path and d <= WIDEST and known and min(known) * d <= CELLS:
         return "x"
     return 1000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +28,7 @@ from slgh.cli.options import (
     Seed,
     VectorizedFun,
 )
-from slgh.cli.outcome import read_output, tell
+from slgh.cli.output import read_output, tell
 from slgh.method import METHODS
 
 
@@ -205,18 +205,22 @@ def minimize(
     )
     with output.reserved():
         objective = read_objective(source)
+    limits: dict[str, Any] = {
+        "max_evals": max_evals,
+        "max_iter": max_iter,
+        "max_seconds": max_seconds,
+        "target": target,
+    }
+    schedule = params.get("schedule", METHODS[method].schedule)
     job = Job(
         source=source,
         method=method,
         params=params,
-        max_evals=max_evals,
-        max_iter=max_iter,
-        max_seconds=max_seconds,
-        target=target,
+        **limits,
         seed=secrets.randbits(32) if seed is None else seed,
         workers=workers,
         on_nonfinite=on_nonfinite,
-        history=choose_history(objective.d, max_evals, max_iter, method, path=output.plot is not None),
+        history=choose_history(objective.d, schedule, limits, path=output.plot is not None),
         save_every=save_every,
         typed=tuple(ctx.meta[TYPED]),
     )

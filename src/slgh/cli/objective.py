@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.cli import formula as formulas
 from slgh.cli.common import fail
+from slgh.cli.start import read_numbers, read_start
 from slgh.cli.user_code import UserFunction
 from slgh.engine.evaluate import is_closed_form
 from slgh.method import METHODS
@@ -151,7 +150,7 @@ def read_function(source: Source) -> Objective:
     name = str(source.fun)
     fun = UserFunction("--fun", name, source.folder)
     grad = None if source.grad is None else UserFunction("--grad", source.grad, source.folder)
-    x0 = read_start(source, None, "a Python function does not tell how many variables it has")
+    x0 = read_start(source.x0, source.d, None, "a Python function does not tell how many variables it has")
     about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
     if is_closed_form(fun.function):
         return Objective(title=name, about=f"{about}, closed form", x0=x0, closed=fun.function)
@@ -173,7 +172,7 @@ def read_problem(name: str, source: Source) -> Objective:
     if d is not None and not flexible and d != make().d:
         fail(f"{name} has {make().d} variables, got {d}.")
     problem = make(d) if flexible and d is not None else make()
-    x0 = problem.x0 if source.x0 is None else read_start(source, problem.d, name)
+    x0 = problem.x0 if source.x0 is None else read_start(source.x0, source.d, problem.d, name)
     return Objective(
         title=name,
         about=f"test problem in {problem.d} variables" + (", closed form" if problem.smooth else ""),
@@ -196,7 +195,7 @@ def read_formula(text: str, source: Source) -> Objective:
         order = f"x0 is the start of {formula.vector}[0] to {formula.vector}[{formula.d - 1}]"
     else:
         order = f"x0 is the start of {formula.vector}[0], {formula.vector}[1], ..."
-    x0 = read_start(source, formula.d, order)
+    x0 = read_start(source.x0, source.d, formula.d, order)
     if len(x0) < formula.least:
         fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
     closed, why = None, None
@@ -223,61 +222,3 @@ def read_formula(text: str, source: Source) -> Objective:
         closed=closed,
         no_closed_form=why,
     )
-
-
-def read_numbers(text: str, option: str = "--x0") -> list[float]:
-    """Numbers between commas or spaces.
-
-    >>> read_numbers("-3, 2 1e-3")
-    [-3.0, 2.0, 0.001]
-    """
-    words = [word for word in re.split(r"[,\s]+", text.strip().strip("[]()")) if word]
-    try:
-        numbers = [float(word) for word in words]
-    except ValueError:
-        numbers = []
-    if not numbers:
-        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {text!r}.")
-    return numbers
-
-
-def read_start(source: Source, d: int | None, order: str) -> NDArray[np.float64]:
-    """x0; one number stands for all variables where --d says how many. `order` explains what is wanted."""
-    wanted = source.d if d is None else d
-    if d is not None and source.d is not None and source.d != d:
-        fail(f"--d must be {d} here, got {source.d}: {order}.")
-    if source.x0 is None:
-        example = ",".join(["1"] * min(wanted or 2, 4)) if (wanted or 2) <= 4 else f"1 --d {wanted}"
-        fail(f"--x0 is missing: {order}, for example --x0 {example}.")
-    numbers = read_numbers(source.x0)
-    if len(numbers) == 1 and source.d is not None:
-        numbers *= source.d
-    if wanted is not None and len(numbers) != wanted:
-        fail(f"--x0 must have {wanted} number{'s' * (wanted > 1)}, got {len(numbers)}: {order}.")
-    if not all(map(math.isfinite, numbers)):
-        fail(f"--x0 must be finite numbers, got {source.x0!r}.")
-    return np.array(numbers)
-
-
-def read_bounds(text: str | None, d: int) -> list[tuple[float, float]] | None:
-    """One pair low:high for all variables, or d of them with commas between; an empty side is no bound.
-
-    >>> read_bounds("-1:1,0:", 2)
-    [(-1.0, 1.0), (0.0, inf)]
-    """
-    if text is None:
-        return None
-    pairs = []
-    for part in text.split(","):
-        low, colon, high = part.partition(":")
-        try:
-            pairs.append((float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf))
-        except ValueError:
-            colon = ""
-        if not colon:
-            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {text!r}.")
-    if len(pairs) == 1:
-        pairs *= d
-    if len(pairs) != d:
-        fail(f"--bounds must have one pair for all variables, or one for each of the {d}; got {len(pairs)}.")
-    return pairs

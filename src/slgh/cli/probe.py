@@ -12,10 +12,11 @@ from rich import box
 from rich.table import Table
 
 import slgh
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, shorten, write_json
 from slgh.cli.drawing import SUFFIXES, needs
-from slgh.cli.objective import Source, read_bounds, read_numbers, read_objective
+from slgh.cli.objective import Source, read_objective
 from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun
+from slgh.cli.start import read_bounds, read_numbers
 
 
 def probe(
@@ -68,7 +69,7 @@ def probe(
     if quiet and json_file != STDOUT:
         print(repr(found.t1), str(found.helps).lower())
     elif json_file != STDOUT:
-        console.print(f"{objective.title}  ({objective.about})", markup=False)
+        console.print(f"{shorten(objective.title, 300)}  ({objective.about})", markup=False)
         console.print(table(found))
         console.print(found.message, markup=False)
         console.print(f"* t1.  {found.nfev:,} evaluations, seed {found.seed}.", style="dim")

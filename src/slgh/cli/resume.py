@@ -14,7 +14,8 @@ from slgh.cli.errors import OPTIONS
 from slgh.cli.job import Job
 from slgh.cli.objective import read_objective
 from slgh.cli.options import LIMITS, OUTPUT
-from slgh.cli.outcome import Output, read_output, tell, without
+from slgh.cli.outcome import without
+from slgh.cli.output import Output, read_output, tell
 from slgh.result import Status
 
 FOR_GOOD = (Status.TARGET, Status.NONFINITE)
@@ -70,7 +71,7 @@ def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any],
     if changes and ended in FOR_GOOD:
         fail(f"The run in {place} has ended for good ({ended.message.rstrip('.').lower()}): start another from its x.")
     if not changes and (ended.success or ended in FOR_GOOD) and not (output.quiet or output.silent):
-        console.print("This run had finished; no option changes it. Its result again:", style="dim")
+        console.print("This run had finished. Its result again:", style="dim")
     try:
         with output.reserved():
             outcome = folder.keep(place, job, read_objective(job.source), progress=output.shows_progress)

@@ -76,14 +76,14 @@ def import_module(option: str, name: str) -> ModuleType:
             f"{option}: there is no module {name!r}, neither installed nor in this folder; a file is given as "
             "file.py:function."
         )
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failed(error, name) from error
 
 
 def import_file(option: str, file: Path) -> ModuleType:
     if not file.is_file():
         fail(f"{option}: there is no file {str(file)!r}.")
-    name = file.stem
+    name = f"slgh_file_{file.stem}"  # of its own, so that a file random.py hides no module
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -93,12 +93,12 @@ def import_file(option: str, file: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise failed(error, str(file)) from error
     return module
 
 
-def failed(error: Exception, name: str) -> UserCodeFailed:
+def failed(error: BaseException, name: str) -> UserCodeFailed:
     """What went wrong, and where in the user's code."""
     ours = str(Path(slgh.__file__).parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[:1] != "<"]

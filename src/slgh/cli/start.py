@@ -1,0 +1,72 @@
+"""Reading where a run begins and where it may go: --x0, --d and --bounds."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.cli.common import fail
+
+
+def read_numbers(text: str, option: str = "--x0") -> list[float]:
+    """Numbers between commas or spaces.
+
+    >>> read_numbers("-3, 2 1e-3")
+    [-3.0, 2.0, 0.001]
+    """
+    words = [word for word in re.split(r"[,\s]+", text.strip().strip("[]()")) if word]
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = []
+    if not numbers:
+        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {text!r}.")
+    return numbers
+
+
+def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) -> NDArray[np.float64]:
+    """x0, of `d` variables where that is known.
+
+    One number stands for all variables where --d says how many, `repeated`. `order` explains what is wanted.
+    """
+    wanted = repeated if d is None else d
+    if d is not None and repeated is not None and repeated != d:
+        fail(f"--d must be {d} here, got {repeated}: {order}.")
+    if x0 is None:
+        example = ",".join(["1"] * min(wanted or 2, 4)) if (wanted or 2) <= 4 else f"1 --d {wanted}"
+        fail(f"--x0 is missing: {order}, for example --x0 {example}.")
+    numbers = read_numbers(x0)
+    if len(numbers) == 1 and repeated is not None:
+        numbers *= repeated
+    if wanted is not None and len(numbers) != wanted:
+        fail(f"--x0 must have {wanted} number{'s' * (wanted > 1)}, got {len(numbers)}: {order}.")
+    if not all(map(math.isfinite, numbers)):
+        fail(f"--x0 must be finite numbers, got {x0!r}.")
+    return np.array(numbers)
+
+
+def read_bounds(text: str | None, d: int) -> list[tuple[float, float]] | None:
+    """One pair low:high for all variables, or d of them with commas between; an empty side is no bound.
+
+    >>> read_bounds("-1:1,0:", 2)
+    [(-1.0, 1.0), (0.0, inf)]
+    """
+    if text is None:
+        return None
+    pairs = []
+    for part in text.split(","):
+        low, colon, high = part.partition(":")
+        try:
+            pairs.append((float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf))
+        except ValueError:
+            colon = ""
+        if not colon:
+            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {text!r}.")
+    if len(pairs) == 1:
+        pairs *= d
+    if len(pairs) != d:
+        fail(f"--bounds must have one pair for all variables, or one for each of the {d}; got {len(pairs)}.")
+    return pairs

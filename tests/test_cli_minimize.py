@@ -1,0 +1,717 @@
+"""`slgh minimize`, `resume` and `probe`: what they refuse, what they print, how they end, and how they go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import slgh
+from slgh.cli import app
+from slgh.cli.errors import EXIT_CODES
+from slgh.cli.formula import Values, read
+from slgh.cli.job import choose_history
+from slgh.engine import checkpoint
+
+MINE = """
+import time
+
+import numpy as np
+
+NUMBER = 3
+
+
+def sphere(x):
+    return float(np.sum((x - 1.0) ** 2))
+
+
+def sphere_grad(x):
+    return 2 * (x - 1.0)
+
+
+def spheres(x):
+    return np.sum((x - 1.0) ** 2, axis=-1)
+
+
+def term(x, i):
+    return float(np.sum((x - i / 10) ** 2))
+
+
+def term_grad(x, i):
+    return 2 * (x - i / 10)
+
+
+def slow(x):
+    time.sleep(0.001)
+    return float(np.sum(x**2 - np.cos(9 * x)))
+
+
+def fails(x):
+    raise RuntimeError("the model\\nbroke")
+
+
+def fails_far_away(x):
+    if abs(x[0]) > 2.5:
+        raise RuntimeError("far away")
+    return float(x[0] ** 2)
+
+
+def nothing(x):
+    return float("nan")
+
+
+def words(x):
+    return "one"
+
+
+def of_two(x, y):
+    return x
+
+
+def talks(x):
+    print("now at", x)
+    return float(x @ x)
+"""
+
+BROKE = MINE.splitlines().index('    raise RuntimeError("the model\\nbroke")') + 1
+"""The line that raises."""
+
+QUICK = ["--no-plot", "--max-evals", "200", "--seed", "7"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the user's own code, which is the current one."""
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "broken.py").write_text("import no_such_library\n")
+    (tmp_path / "unreadable.py").write_text("def f(x:\n")
+    (tmp_path / "script.py").write_text("import sys\n\nsys.exit('bye')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("mine", "broken", "script"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
+
+
+def run(*arguments: str, **options: Any) -> Any:
+    return CliRunner().invoke(app, list(arguments), **options)
+
+
+def minimize(*arguments: str) -> dict[str, Any]:
+    """The JSON of a run that must end as planned."""
+    result = run("minimize", *arguments, "--json", "-")
+    assert result.exit_code in (0, 3), result.output
+    return json.loads(result.stdout)
+
+
+BAD = {
+    "nothing": ([], "Pass either a formula"),
+    "empty formula": (["", "--x0", "1"], "FORMULA is not an expression"),
+    "unknown function": (["foo(x)", "--x0", "1"], "the functions are exp, log"),
+    "code injection": (["__import__('os').system('touch hacked')", "--x0", "1"], "FORMULA: functions are written"),
+    "injection by a plain call": (["open('hacked', 'w')", "--x0", "1"], "the functions are"),
+    "attribute access": (["x.real + ().__class__", "--x0", "1"], "Attribute is not allowed"),
+    "lambda": (["(lambda: x)()", "--x0", "1"], "functions are written by their plain names"),
+    "a statement": (["import os", "--x0", "1"], "is not an expression"),
+    "unbalanced parenthesis": (["(x + 1", "--x0", "1"], "'(' was never closed"),
+    "a caret": (["x^2", "--x0", "1"], "powers are written **"),
+    "a constant": (["3 + 4", "--x0", "1"], "must have a variable"),
+    "division by zero": (["1/0*x", "--x0", "1"], "division by zero"),
+    "a tower of powers": (["x + 10**10**10", "--x0", "1"], "exponents must be at most 64"),
+    "a formula that is too long": (["+".join(["x"] * 20_000), "--x0", "1"], "at most 20000 characters"),
+    "a subscript out of reach": (["sum(x[i+1] for i in range(d))", "--x0", "1,2"], "reaches variable x[2]"),
+    "a misspelt problem": (["rosenbrok"], "Did you mean rosenbrock?"),
+    "x0 missing": (["x**2 + y**2"], "--x0 is missing: x0 is the start of x, y, in this order, for example --x0 1,1"),
+    "x0 missing for a function": (["--fun", "mine:sphere"], "--x0 is missing"),
+    "x0 too short": (["x**2 + y**2", "--x0", "1"], "must have 2 numbers, got 1: x0 is the start of x, y"),
+    "x0 too long": (["x**2", "--x0", "1,2"], "must have 1 number, got 2"),
+    "x0 of words": (["x**2", "--x0", "one"], "--x0 must be numbers with commas between them"),
+    "x0 empty": (["x**2", "--x0", ""], "--x0 must be numbers"),
+    "x0 nan": (["x**2", "--x0", "nan"], "--x0 must be finite"),
+    "x0 infinite": (["x**2", "--x0", "1e999"], "--x0 must be finite"),
+    "d contradicts": (["x + y", "--x0", "1", "--d", "3"], "--d must be 2 here"),
+    "d zero": (["sum(x[i]**2 for i in range(d))", "--x0", "1", "--d", "0"], "--d must be an integer >= 1"),
+    "a problem of other size": (["himmelblau", "--d", "3"], "himmelblau has 2 variables"),
+    "unknown method": (["x**2", "--x0", "1", "--method", "slgr_r"], "Did you mean slgh_r?"),
+    "unknown parameter": (["x**2", "--x0", "1", "--set", "momentum=1"], "`momentum` is not a parameter of 'auto'"),
+    "set without a value": (["x**2", "--x0", "1", "--set", "alpha"], "--set must be NAME=VALUE"),
+    "set of an option": (["x**2", "--x0", "1", "--set", "max_evals=10"], "pass --max-evals"),
+    "set of what is not here": (["x**2", "--x0", "1", "--set", "callback=f"], "the command line does not take it"),
+    "set twice": (["x**2", "--x0", "1", "--t1", "1", "--set", "t1=2"], "t1 is given twice"),
+    "gamma above 1": (
+        ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1", "--gamma", "1.5"],
+        "--gamma must lie in (0, 1), got --gamma 1.5",
+    ),
+    "gamma of words": (
+        ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1", "--gamma", "half"],
+        "--gamma must be a real number",
+    ),
+    "t1 of words": (["x**2", "--x0", "1", "--t1", "big"], "Invalid value for '--t1'"),
+    "negative step": (
+        ["x**2", "--x0", "1", "--method", "gd", "--step", "-1"],
+        "--step must be a finite number above 0, got --step -1",
+    ),
+    "step missing": (["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1"], "Pass --step ... (or --step theory"),
+    "theory without L1": (
+        ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "theory"],
+        "pass --set L1=...",
+    ),
+    "bounds without a colon": (["x**2", "--x0", "1", "--bounds", "5"], "--bounds must be low:high"),
+    "too many bounds": (["x**2", "--x0", "1", "--bounds", "0:2,0:2"], "one for each of the 1; got 2"),
+    "bounds the wrong way round": (["x**2", "--x0", "1", "--bounds", "2:0"], "--bounds must have low <= high"),
+    "x0 outside the bounds": (["x**2", "--x0", "3", "--bounds", "0:2"], "--x0 must lie within --bounds"),
+    "no evaluations": (["x**2", "--x0", "1", "--max-evals", "0"], "--max-evals must be an integer >= 1"),
+    "negative seconds": (["x**2", "--x0", "1", "--max-seconds", "-1"], "--max-seconds must be a finite number >= 0"),
+    "negative seed": (["x**2", "--x0", "1", "--seed", "-1"], "--seed must be an integer >= 0, got --seed -1"),
+    "unknown handling": (["x**2", "--x0", "1", "--on-nonfinite", "ignore"], "--on-nonfinite must be one of 'reject'"),
+    "workers for a formula": (["x**2", "--x0", "1", "--workers", "2"], "--workers goes with --fun"),
+    "formula and function": (["x**2", "--x0", "1", "--fun", "mine:sphere"], "got both"),
+    "gradient of a formula": (["x**2", "--x0", "1", "--grad", "mine:sphere_grad"], "--grad goes with --fun"),
+    "fallback for a function": (["--fun", "mine:sphere", "--x0", "1", "--fallback", "sampling"], "smooths formulas"),
+    "no colon": (["--fun", "sphere", "--x0", "1"], "--fun must be module:function or file.py:function"),
+    "no such module": (["--fun", "yours:sphere", "--x0", "1"], "there is no module 'yours'"),
+    "no such file": (["--fun", "yours.py:sphere", "--x0", "1"], "there is no file"),
+    "no such function": (["--fun", "mine:spere", "--x0", "1"], "has no function 'spere'. Did you mean sphere?"),
+    "not a function": (["--fun", "mine:NUMBER", "--x0", "1"], "must be a function, got int"),
+    "a function of words": (["--fun", "mine:words", "--x0", "1"], "--fun must return real numbers"),
+    "no gradient": (
+        ["--fun", "mine:sphere", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1"],
+        "pass --grad, or take --method zoslgh_r",
+    ),
+    "stochastic method without terms": (
+        ["--fun", "mine:sphere", "--grad", "mine:sphere_grad", "--x0", "1", "--method", "sgd", "--step", "1"],
+        "pass --terms",
+    ),
+    "no closed form": (
+        ["log(1 + x**2)", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1"],
+        "Pass --fallback quadrature",
+    ),
+    "no homotopy at all": (
+        ["exp(x**2)", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1"],
+        "FORMULA cannot be smoothed",
+    ),
+    "unknown fallback": (["log(1 + x**2)", "--x0", "1", "--fallback", "magic"], "--fallback must be one of"),
+    "json in no folder": (["x**2", "--x0", "1", "--json", "no/where.json"], "--json: no/where.json cannot be written"),
+    "json is a folder": (["x**2", "--x0", "1", "--json", "."], "it is a folder"),
+    "plot in no folder": (["x**2", "--x0", "1", "--plot", "no/where.png"], "--plot: no/where.png cannot be written"),
+    "plot of no kind": (["x**2", "--x0", "1", "--plot", "path.gif"], "--plot must end in .png, .svg, .pdf or .html"),
+    "plot or not": (["x**2", "--x0", "1", "--plot", "a.png", "--no-plot"], "one of --plot and --no-plot"),
+    "history for nobody": (["x**2", "--x0", "1", "--history"], "--history goes with --json"),
+    "unknown option": (["x**2", "--x0", "1", "--metod", "gd"], "No such option: --metod"),
+    "two formulas": (["x**2", "x**3", "--x0", "1"], "Got unexpected extra argument"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_with_the_remedy(name: str, folder: Path) -> None:
+    arguments, fragment = BAD[name]
+    before = set(folder.iterdir())
+    result = run("minimize", *arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    line = result.stderr.removesuffix("\n")
+    assert line.startswith("slgh: ")
+    assert "\n" not in line
+    assert fragment in line
+    assert {p for p in folder.iterdir() if p.name != "__pycache__"} == before, "nothing was run, drawn or written"
+
+
+METHODS = {
+    "auto": ["x**4 - 3*x**2 + x", "--x0", "2"],
+    "gd": ["x**4 - 3*x**2 + x", "--x0", "2", "--step", "0.01"],
+    "sgd": ["--fun", "mine:term", "--grad", "mine:term_grad", "--terms", "10", "--x0", "0,0", "--step", "0.1"],
+    "zosgd": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.01"],
+    "zoadamm": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.01"],
+    "zosvrg": ["--fun", "mine:term", "--terms", "10", "--x0", "0,0", "--t1", "0.1", "--step", "0.01"],
+    "gradopt": ["x**4 - 3*x**2 + x", "--x0", "2", "--t1", "1", "--step", "0.01"],
+    "zogradopt": ["hole", "--t1", "5", "--step", "0.01"],
+    "gradopt_hazan": ["x**2 + y**2", "--x0", "2,1", "--t1", "1", "--step", "0.01"],
+    "slgh_r": ["x**4 - 3*x**2 + x", "--x0", "2", "--t1", "1", "--step", "0.01"],
+    "slgh_d": ["x**4 - 3*x**2 + x", "--x0", "2", "--t1", "1", "--step", "0.01", "--eta", "0.01"],
+    "zoslgh_r": ["ackley", "--t1", "1", "--step", "0.01"],
+    "zoslgh_d": ["hole", "--t1", "5", "--step", "0.01", "--eta", "0.01", "--floor", "0.02"],
+}
+
+
+@pytest.mark.parametrize("method", slgh.METHODS)
+def test_every_method_runs(method: str) -> None:
+    found = minimize(*METHODS[method], "--method", method, "--max-iter", "50", "--seed", "1")
+    assert found["method"]["name"] == method
+    assert found["nit"] > 0
+    assert found["exit_code"] == 0
+    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto"}  # the others get values alone
+    assert (found["njev"] > 0) == (method in asked)
+
+
+def ours(fun: Any, x0: Any, **options: Any) -> Any:
+    return slgh.minimize(fun, x0, seed=3, **options)
+
+
+ROSENBROCK = "100*(y - x**2)**2 + (1 - x)**2"
+SAME: dict[str, tuple[str, Any]] = {
+    "auto on a closed form": (
+        f"'{ROSENBROCK}' --x0 -3,2 --max-evals 300",
+        lambda: ours(slgh.smooth(ROSENBROCK), [-3.0, 2.0], max_evals=300),
+    ),
+    "slgh_r": (
+        f"'{ROSENBROCK}' --x0=-3,2 --method slgh_r --t1 1.5 --gamma 0.9 --step 1e-4 --max-iter 99",
+        lambda: ours(slgh.smooth(ROSENBROCK), [-3.0, 2.0], method="slgh_r", t1=1.5, gamma=0.9, step=1e-4, max_iter=99),
+    ),
+    "values of a formula": (
+        "'x**2 + abs(y)' --x0 1,2 --method zoslgh_r --t1 1 --step 1e-2 --max-iter 99 --set update=adam --samples 4 "
+        "--bounds -3:3,0:",
+        lambda: ours(
+            slgh.smooth("x**2 + abs(y)").fun,
+            [1.0, 2.0],
+            vectorized=True,
+            method="zoslgh_r",
+            t1=1.0,
+            step=0.01,
+            max_iter=99,
+            update="adam",
+            samples=4,
+            bounds=[(-3, 3), (0, None)],
+        ),
+    ),
+    "values of a formula without a closed form": (
+        "'log(1 + x**2)' --x0 3",
+        lambda: ours(lambda x: np.log(x[..., 0] ** 2 + 1), [3.0], vectorized=True),
+    ),
+    "a formula by quadrature": (
+        "'log(1 + x**2)' --x0 3 --fallback quadrature --max-evals 100",
+        lambda: ours(slgh.smooth("log(1 + x**2)", fallback="quadrature"), [3.0], max_evals=100),
+    ),
+    "a problem": (
+        "rosenbrock --d 4 --max-evals 300",
+        lambda: ours(slgh.problems.rosenbrock(4).smooth, slgh.problems.rosenbrock(4).x0, max_evals=300),
+    ),
+    "a Python function": (
+        "--fun mine:sphere --x0 0 --d 3 --target 1e-3",
+        lambda: ours(lambda x: float(np.sum((x - 1.0) ** 2)), np.zeros(3), target=1e-3),
+    ),
+    "a file's function, vectorised, with its gradient": (
+        "--fun mine.py:spheres --grad mine.py:sphere_grad --vectorized --x0 0,0",
+        lambda: ours(
+            lambda x: np.sum((x - 1.0) ** 2, axis=-1), np.zeros(2), grad=lambda x: 2 * (x - 1.0), vectorized=True
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_the_json_is_what_the_library_returns(name: str) -> None:
+    arguments, library = SAME[name]
+    found, expected = minimize(*shlex.split(arguments), "--seed", "3", "--history"), library()
+    for entry in ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "nrejected", "seed", "success"):
+        assert found[entry] == np.asarray(expected[entry]).tolist(), entry
+    assert found["status"] == expected.status.name
+    assert found["message"] == expected.message
+    assert found["history"]["t"] == expected.history["t"].tolist()
+
+
+def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> None:
+    result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", *QUICK)
+    assert result.exit_code == 0
+    block = {line.split()[0]: line for line in result.stdout.splitlines() if line[:1].strip()}
+    assert list(block) == ["minimise", "method", "f", "x", "t", "cost", "status", "seed", "again"]
+    assert "formula in x; closed form" in block["minimise"]
+    assert "auto = closed_form(samples=2) x budget(t1=2, iterations=99)" in block["method"]
+    assert "from 6 at x0" in block["f"]
+    assert "101 evaluations, 99 gradients, 99 iterations" in block["cost"]
+    assert "completed: The planned iterations were completed." in block["status"]
+    assert block["seed"].split()[1] == "7"
+    assert block["again"].endswith("slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --max-evals 200 --seed 7")
+
+
+def test_the_last_command_repeats_a_run_whose_seed_was_drawn() -> None:
+    first = minimize("ackley", "--d", "3", "--max-evals", "100", "--quiet")
+    again = shlex.split(first["repeat"])
+    assert again[:2] == ["slgh", "minimize"]
+    assert "--quiet" not in again
+    second = minimize(*again[2:])
+    assert (second["x"], second["seed"]) == (first["x"], first["seed"])
+
+
+def test_two_runs_without_a_seed_differ() -> None:
+    seeds = {minimize("ackley", "--max-evals", "50")["seed"] for _ in range(2)}
+    assert len(seeds) == 2
+
+
+def test_a_formula_may_begin_with_a_minus_and_a_start_have_spaces() -> None:
+    found = minimize("-cos(x) - cos(y)", "--x0", "-1", "2", *QUICK)
+    assert found["x0"] == [-1.0, 2.0]
+    assert found["fun"] == pytest.approx(-2, abs=1e-6)
+    quiet = run("minimize", "--x0", "-1 2", *QUICK, "--quiet", "--", "-cos(x) - cos(y)")
+    assert [float(word) for word in quiet.stdout.split()] == [found["fun"], *found["x"]]
+
+
+def test_gradient_descent_needs_no_closed_form() -> None:
+    found = minimize("log(1 + x**2)", "--x0", "1", "--method", "gd", "--step", "0.1", "--max-iter", "1")
+    assert found["x"] == [1 - 0.1 * 1.0]  # the derivative at 1 is 2x/(1 + x^2) = 1
+
+
+def test_values_and_gradients_of_any_formula_agree_with_its_closed_form() -> None:
+    text = "sum(x[i]**2*cos(x[i+1]) + i*x[i] for i in range(d-1)) + 3*prod(cos(x[i]) for i in range(d)) - x[0]"
+    x = np.random.default_rng(0).normal(size=(5, 4))
+    plain, F = Values(read(text, 4)), slgh.smooth(text, d=4)
+    np.testing.assert_allclose(plain.fun(x), F.fun(x), rtol=1e-12)
+    np.testing.assert_allclose(plain.grad(x), F.grad(x, np.zeros(5)), rtol=1e-12)
+
+
+def test_quiet_is_one_line_in_full_precision(folder: Path) -> None:
+    result = run("minimize", "x**2 + (y - 0.1)**2", "--x0", "1,1", "--seed", "7", "--max-evals", "200", "--quiet")
+    expected = minimize("x**2 + (y - 0.1)**2", "--x0", "1,1", *QUICK)
+    assert [float(word) for word in result.stdout.split()] == [expected["fun"], *expected["x"]]
+    assert result.stdout.count("\n") == 1
+    assert result.stderr == ""
+    assert not (folder / "slgh-path.png").exists()
+
+
+def test_what_the_users_function_prints_does_not_come_between_the_figures() -> None:
+    arguments = ["minimize", "--fun", "mine:talks", "--x0", "1", "--max-evals", "20"]
+    result = run(*arguments, "--json", "-")
+    assert json.loads(result.stdout)["d"] == 1
+    assert "now at" in result.stderr
+    assert len(run(*arguments, "--quiet").stdout.split()) == 2
+
+
+def test_values_that_are_not_finite_are_null_in_json() -> None:
+    result = run("minimize", "--fun", "mine:nothing", "--x0", "1", *QUICK, "--json", "-")
+    assert "NaN" not in result.stdout
+    assert json.loads(result.stdout)["fun"] is None
+
+
+def test_exit_codes() -> None:
+    descent = ["x**2", "--x0", "1", "--method", "zosgd", "--t1", "0.1", "--step", "0.01", "--no-plot"]
+    assert run("minimize", *descent, "--max-iter", "10").exit_code == 0
+    assert run("minimize", *descent, "--max-evals", "10").exit_code == 3
+    assert run("minimize", *descent, "--max-seconds", "0").exit_code == 3
+    assert run("minimize", *descent, "--target", "2").exit_code == 0
+    assert run("minimize", "--fun", "mine:nothing", "--x0", "1", "--no-plot").exit_code == 4
+    assert run("minimize", "log(x)", "--x0", "-1", "--no-plot", "--on-nonfinite", "raise").exit_code == 4
+    assert set(EXIT_CODES) == {0, 1, 2, 3, 4, 130}
+    text = run("minimize", "--help").stdout
+    assert all(meaning in text for meaning in EXIT_CODES.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["mine:fails"], f"RuntimeError in mine.py:{BROKE}: the model broke. Raised after 0 complete iterations."),
+        (["mine.py:fails"], f"RuntimeError in mine.py:{BROKE}: the model broke."),
+        (["mine:of_two"], "TypeError in the call of mine:of_two as f(x): of_two() missing 1 required"),
+        (["broken:f"], "ModuleNotFoundError in broken.py:1: No module named 'no_such_library'."),
+        (["unreadable.py:f"], "SyntaxError in unreadable.py:1"),
+        (["script:f"], "SystemExit in script.py:3: bye."),
+    ],
+)
+def test_an_exception_in_the_users_code_is_told_with_its_place(arguments: list[str], line: str) -> None:
+    result = run("minimize", "--fun", *arguments, "--x0", "1", "--no-plot")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"slgh: {line}")
+    assert result.stderr.endswith("--debug shows the traceback.\n")
+    assert result.stderr.count("\n") == 1
+    debugged = run("minimize", "--fun", *arguments, "--x0", "1", "--no-plot", "--debug")
+    assert debugged.exit_code == 1
+    assert "Traceback" in debugged.stderr
+
+
+def test_a_defect_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ValueError("list index out of range")
+
+    monkeypatch.setattr(slgh, "minimize", broken)
+    result = run("minimize", "x**2", "--x0", "1", "--no-plot")
+    assert result.exit_code == 1
+    assert "slgh: ValueError: list index out of range. This was not foreseen." in result.stderr
+
+
+def test_debug_shows_the_traceback_of_bad_input_too() -> None:
+    result = run("minimize", "x**", "--x0", "1", "--debug")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert "slgh: FORMULA is not an expression" in result.stderr.splitlines()[-1]
+
+
+# --- pictures
+
+
+def test_all_iterates_are_kept_for_the_picture_where_they_fit_into_memory() -> None:
+    none: dict[str, Any] = dict.fromkeys(("max_evals", "max_iter", "max_seconds", "target"))
+    assert choose_history(2, "ratio", none, path=True) == "x"  # 10,000 iterations
+    assert choose_history(2, "budget", none, path=True) == "x"
+    assert choose_history(2, "ratio", none, path=False) == 1000
+    assert choose_history(1001, "budget", {**none, "max_iter": 10}, path=True) == 1000
+    assert choose_history(2, "ratio", {**none, "max_iter": 10_000_000}, path=True) == 1000
+    assert choose_history(2, "ratio", {**none, "max_seconds": 1.0}, path=True) == 1000
+
+
+def test_the_path_is_drawn_by_default_and_the_file_replaced(folder: Path) -> None:
+    (folder / "slgh-path.png").write_text("old")
+    result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", "--max-evals", "100")
+    assert result.exit_code == 0
+    assert "drawn     slgh-path.png" in result.stdout
+    assert (folder / "slgh-path.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(("name", "begins"), [("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!")])
+def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None:
+    result = run("minimize", "himmelblau", "--max-evals", "100", "--plot", name)
+    assert f"drawn     {name}" in result.stdout
+    content = (folder / name).read_bytes()
+    assert content.startswith(begins)
+    if name.endswith("html"):
+        assert b"himmelblau: auto" in content
+
+
+def test_runs_in_many_variables_and_stochastic_ones_are_drawn_without_the_function(folder: Path) -> None:
+    assert "drawn     a.png\n" in run("minimize", "ackley", "--d", "5", "--max-evals", "99", "--plot", "a.png").stdout
+    stochastic = ["--fun", "mine:term", "--terms", "10", "--x0", "0", "--max-evals", "99", "--plot", "b.png"]
+    assert "drawn     b.png (without the function, which is stochastic)" in run("minimize", *stochastic).stdout
+    assert (folder / "a.png").exists()
+    assert (folder / "b.png").exists()
+
+
+def test_a_function_that_fails_where_only_the_picture_asks_loses_neither_picture_nor_result(folder: Path) -> None:
+    arguments = ["--fun", "mine:fails_far_away", "--x0", "2", "--bounds=-2.4:2.4", "--max-evals", "200"]
+    result = run("minimize", *arguments, "--t1", "0.1", "--plot", "a.png")
+    assert result.exit_code == 0
+    assert "drawn     a.png (without the function: RuntimeError in mine.py" in result.stdout
+    assert (folder / "a.png").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("slgh.report.plots.plot", broken)
+    result = run("minimize", "x**2", "--x0", "2", "--max-evals", "100")
+    assert result.exit_code == 0
+    assert "drawn     nothing: No space left on device" in result.stdout
+
+
+def test_without_matplotlib_nothing_is_drawn_unless_asked_for(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    for module in ("output", "drawing"):
+        monkeypatch.setattr(f"slgh.cli.{module}.find_spec", lambda name: None)
+    assert "drawn" not in run("minimize", "x**2", "--x0", "2", "--max-evals", "100").stdout
+    result = run("minimize", "x**2", "--x0", "2", "--plot", "a.png")
+    assert result.exit_code == 2
+    assert 'pip install "slgh[plot]"' in result.stderr
+
+
+# --- runs that are kept
+
+SLOW = ["--fun", "mine:slow", "--x0", "2,3", "--seed", "11"]
+DESCENT = ["--method", "zoslgh_r", "--t1", "1", "--step", "0.01", "--samples", "3"]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-m", "slgh", *arguments], stdout=pipe, stderr=pipe, text=True)
+
+
+def wait_for(place: Path, iterations: int) -> None:
+    """Until a run in another process has saved so many iterations."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = checkpoint.read(place / "checkpoint.npz")
+        if found and found[0]["k"] >= iterations:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the run did not begin")
+
+
+def differences(found: dict[str, Any], other: dict[str, Any]) -> set[str]:
+    """In which entries two runs differ, but for the time they took."""
+    return {name for name in found.keys() | other.keys() if found.get(name) != other.get(name)} - {"seconds"}
+
+
+def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) -> None:
+    process = start("minimize", *SLOW, "--run", "kept", "--max-evals", "800", "--save-every", "0", "--no-plot")
+    wait_for(folder / "kept", 5)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    process.communicate()
+    assert not (folder / "kept" / "result.json").exists()
+    resumed = run("resume", "kept", "--json", "-", "--history")
+    assert resumed.exit_code == 0, resumed.output
+    expected = minimize(*SLOW, "--max-evals", "800", "--history")
+    assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # which a resumed run does not ask for
+    kept = json.loads((folder / "kept" / "result.json").read_text())
+    assert (kept["x"], kept["repeat"]) == (expected["x"], expected["repeat"])
+
+
+def test_ctrl_c_prints_what_there_is_and_how_to_go_on(folder: Path) -> None:
+    process = start("minimize", *SLOW, "--run", "my run", "--max-evals", "800", "--save-every", "0", "--no-plot")
+    wait_for(folder / "my run", 5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130
+    assert "status    interrupted" in out
+    assert err == "slgh: interrupted. It goes on with: slgh resume 'my run'\n"
+    resumed = run("resume", "my run", "--json", "-", "--history")
+    expected = minimize(*SLOW, "--max-evals", "800", "--history")
+    assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}
+
+
+def test_ctrl_c_without_a_folder_says_what_would_have_kept_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = slgh.minimize
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        def callback(result: Any) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+        return original(*args, **options, callback=callback)
+
+    monkeypatch.setattr(slgh, "minimize", interrupted)
+    result = run("minimize", "x**2", "--x0", "1", "--no-plot")
+    assert result.exit_code == 130
+    assert "status    interrupted" in result.stdout
+    assert "With --run FOLDER" in result.stderr
+
+
+def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder: Path) -> None:
+    arguments = ["--fun", "mine:sphere", "--x0", "2,3", "--seed", "5", *DESCENT]
+    cut = run("minimize", *arguments, "--run", "kept", "--max-evals", "50", "--no-plot")
+    assert cut.exit_code == 3
+    assert "slgh resume kept --max-evals MORE" in cut.stderr
+    resumed = run("resume", "kept", "--max-evals", "400", "--json", "-", "--history")
+    assert resumed.exit_code == 3
+    found, expected = json.loads(resumed.stdout), minimize(*arguments, "--max-evals", "400", "--history")
+    assert differences(found, expected) <= {"xhat", "repeat"}  # xhat is drawn from the iterations first planned
+    assert shlex.split(found["repeat"]).count("--max-evals") == 1
+    assert "--max-evals 400" in found["repeat"]
+    assert json.loads(run("resume", "kept", "--json", "-").stdout)["nfev"] == expected["nfev"], "the limit is kept"
+
+
+def test_the_seed_of_a_kept_run_is_fixed_when_it_is_drawn(folder: Path) -> None:
+    first = minimize("ackley", "--max-evals", "100", "--run", "kept")
+    written = json.loads((folder / "kept" / "run.json").read_text())
+    assert (written["command"], written["job"]["seed"]) == ("minimize", first["seed"])
+    assert json.loads(run("resume", "kept", "--json", "-").stdout)["x"] == first["x"]
+
+
+def test_a_parameter_that_is_infinite_is_kept() -> None:
+    hazan = ["--method", "gradopt_hazan", "--t1", "1", "--step", "0.01", "--set", "eps0=inf", "--max-iter", "50"]
+    first = minimize("x**2", "--x0", "1", *hazan, "--run", "kept")
+    assert json.loads(run("resume", "kept", "--json", "-").stdout)["x"] == first["x"]
+
+
+def test_a_finished_run_says_so_and_tells_its_result_again() -> None:
+    minimize("x**2", "--x0", "1", "--run", "kept", "--max-evals", "100", "--seed", "1")
+    result = run("resume", "kept", "--no-plot")
+    assert result.exit_code == 0
+    assert "This run had finished" in result.stdout
+    assert "completed: The planned iterations were completed." in result.stdout
+
+
+def test_a_kept_run_can_be_resumed_from_another_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = minimize("--fun", "mine.py:sphere", "--x0", "0,0", "--run", "kept", *QUICK)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    assert json.loads(run("resume", "../kept", "--json", "-").stdout)["x"] == first["x"]
+
+
+def refuse(*arguments: str) -> str:
+    """The one line of a refusal."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stderr.count("\n") == 1
+    return str(result.stderr)
+
+
+def test_what_resume_refuses(folder: Path) -> None:
+    assert "There is no run in nowhere" in refuse("resume", "nowhere")
+    minimize("x**2", "--x0", "1", "--run", "kept", "--max-evals", "100", "--seed", "1")
+    assert "kept holds a run already. Go on with slgh resume kept" in refuse(
+        "minimize", "x**2", "--x0", "1", "--run", "kept"
+    )
+    assert "--max-evals: this run of auto plans by its number of iterations" in refuse(
+        "resume", "kept", "--max-evals", "300"
+    )
+    minimize("x**2", "--x0", "1", "--run", "done", "--target", "0.5")
+    assert "ended for good (the target value was reached)" in refuse("resume", "done", "--target", "0.1")
+    whole = (folder / "kept" / "run.json").read_text()
+    for content, fragment in {
+        "": "it is damaged, or no run of slgh",
+        whole[:100]: "it is damaged, or no run of slgh",
+        "[1, 2]": "was not written by slgh",
+        '{"name": "npm"}': "was not written by slgh",
+        '{"command": "attack"}': "a run of slgh attack, which cannot be resumed",
+        '{"command": "minimize", "format": 99}': "has format 99",
+        '{"command": "minimize", "format": 1, "job": {"x0": 3}}': "lacks what a run needs",
+        '{"command": "minimize", "format": 1, "job": null}': "lacks what a run needs",
+    }.items():
+        (folder / "kept" / "run.json").write_text(content)
+        assert fragment in refuse("resume", "kept"), content
+    (folder / "kept" / "run.json").write_text(whole)
+    (folder / "kept" / "checkpoint.npz").write_bytes(b"PK nonsense")
+    assert "is not a whole checkpoint" in refuse("resume", "kept")
+    (folder / "file").write_text("")
+    assert "--run: file" in refuse("minimize", "x**2", "--x0", "1", "--run", "file")
+
+
+def test_a_refused_run_leaves_no_folder_behind(folder: Path) -> None:
+    refuse("minimize", "x**2", "--x0", "1", "--run", "kept", "--max-evals", "0")
+    assert not (folder / "kept").exists()
+
+
+def test_an_exception_in_a_kept_run_says_where_it_was_saved(folder: Path) -> None:
+    result = run("minimize", "--fun", "mine:fails", "--x0", "1", "--run", "kept", "--no-plot")
+    assert result.exit_code == 1
+    assert f"saved in '{Path('kept', 'checkpoint.npz')}'" in result.stderr
+    (folder / "mine.py").write_text(MINE.replace('raise RuntimeError("the model\\nbroke")', "return float(x[0] ** 2)"))
+    sys.modules.pop("mine")
+    assert run("resume", "kept", "--no-plot").exit_code == 0
+
+
+# --- probe
+
+
+def test_probe_prints_a_table_and_what_to_do(folder: Path) -> None:
+    formula = "sum(x[i]**2 - 10*cos(2*pi*x[i]) + 10 for i in range(d))"
+    arguments = ["probe", formula, "--x0", "3.3", "--d", "5", "--seed", "0"]
+    result = run(*arguments, "--json", "p.json", "--plot", "p.png")
+    assert result.exit_code == 0, result.output
+    expected = slgh.probe(slgh.smooth(formula, d=5).fun, np.full(5, 3.3), vectorized=True, seed=0)
+    found = json.loads((folder / "p.json").read_text())
+    assert found["t1"] == expected.t1
+    assert found["reached"] == expected.reached.tolist()
+    assert expected.message in " ".join(result.stdout.split())
+    assert "Drawn: p.png" in result.stdout
+    assert (folder / "p.png").read_bytes()[:4] == b"\x89PNG"
+    quiet = run(*arguments, "--quiet").stdout.split()
+    assert (float(quiet[0]), quiet[1]) == (expected.t1, str(expected.helps).lower())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["x**2 +", "--x0", "1"], "FORMULA is not an expression"),
+        (["x**2"], "--x0 is missing"),
+        (["x**2", "--x0", "1", "--radii", "2,1"], "--radii must be a sequence of ascending finite numbers"),
+        (["x**2", "--x0", "1", "--samples", "1"], "--samples must be an integer >= 3"),
+        (["x**2", "--x0", "1", "--plot", "p.html"], "--plot must end in .png, .svg or .pdf"),
+        (["--fun", "mine:words", "--x0", "1"], "--fun must return real numbers"),
+        (["log(x - 5)", "--x0", "-99", "--radii", "0.1,0.2"], "--fun must be finite somewhere around --x0"),
+    ],
+)
+def test_what_probe_refuses(arguments: list[str], fragment: str) -> None:
+    assert fragment in refuse("probe", *arguments)
+
+
+def test_workers_import_the_function_themselves(folder: Path) -> None:
+    arguments = ["--fun", "mine.py:sphere", "--x0", "0,0", "--max-evals", "60", "--seed", "7", "--json", "-"]
+    command = [sys.executable, "-m", "slgh", "minimize", *arguments, "--workers", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["x"] == minimize(*arguments[:-2])["x"]
