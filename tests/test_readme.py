@@ -1,14 +1,19 @@
-"""The README's code runs, and its commands are the ones that are tested."""
+"""The README's code and commands run, its table is what the command printed, and what it names is there."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from slgh.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
 
 
 def test_the_code_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +24,42 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         exec(compile(block, "README.md", "exec"), names)
     assert len(blocks) >= 4
     assert (tmp_path / "run.npz").exists()
+    assert (tmp_path / "hole.png").exists()
+
+
+@pytest.mark.parametrize("line", [line for line in SHELL if line.startswith("slgh ")])
+def test_a_command_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = CliRunner().invoke(app, shlex.split(line)[1:])
+    assert outcome.exit_code == 0, outcome.output
+
+
+def test_the_two_commands_are_the_ones_that_are_tested() -> None:
+    """`tests/test_reproduce.py` runs the first one's job, `.ci/run` the second one."""
+    first, second = (line for line in SHELL if line.startswith("pip "))
+    assert first.endswith("&& slgh reproduce")
+    assert second.endswith("&& pytest -n auto")
+    assert second == next(line for line in README.splitlines() if "pytest" in line)
+
+
+def test_the_table_is_that_of_the_documentation() -> None:
+    rows = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in README.splitlines() if " match |" in line
+    ]
+    rows += [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in README.splitlines()
+        if line.endswith("within interval |")
+    ]
+    shown = {(function, label, paper, ours) for function, label, paper, ours, _ in rows}
+    tables = ROOT / "docs" / "reproduced" / "tables"
+    written = set()
+    for name in ("rosenbrock", "himmelblau", "ackley", "hole"):
+        for line in (tables / f"{name}.md").read_text().splitlines():
+            if line.startswith("| ") and "paper f" not in line:
+                label, _, paper, _, ours, _ = (cell.strip() for cell in line.strip("|").split(" | "))
+                written.add((name, label, paper, ours.replace("  ", " ")))
+    assert shown == written
 
 
 def test_the_pictures_of_the_readme_are_there() -> None:
@@ -28,5 +69,6 @@ def test_the_pictures_of_the_readme_are_there() -> None:
 
 
 def test_the_files_it_names_are_there() -> None:
-    for name in re.findall(r"`((?:src|docs|examples|benchmarks|tests)/[\w./]*)`", README):
+    linked = re.findall(r"\]\(((?:docs|benchmarks)/[\w./]*)\)", README)
+    for name in [*re.findall(r"`((?:src|docs|examples|benchmarks|tests)/[\w./]*)`", README), *linked]:
         assert (ROOT / name).exists(), name

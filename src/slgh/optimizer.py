@@ -26,8 +26,11 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, callback, progress, history,
-    on_nonfinite, checkpoint, **params
+    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed
+        As for `minimize`.
+    callback, progress, history, on_nonfinite, checkpoint
+        As for `minimize`.
+    **params
         As for `minimize`.
     sample_xi
         As for `minimize`; the samples that go with the points are `opt.xi`.

@@ -1,0 +1,55 @@
+"""Formulas as MathML, which browsers draw themselves: no script, no font, no network."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.writers.html5 import HTML5Translator
+
+OPERATOR = re.compile(r"(\\operatorname\{\w+\}|\\log|\\ln)(_\\?\w+)?(?=[\s\\])")
+ACCENTS = set("~ˉˆ")
+
+
+def convert(tex: str, *, block: bool) -> str:
+    """The MathML of a formula, docutils' own with TeX's spacing: some around operators, none around bars.
+
+    And with subscripts beside what has an accent, not below it.
+    """
+    spaced = OPERATOR.sub(r"\\,\g<0>\\,", tex.replace(r"\dots", r"\ldots"))
+    markup = tex2mathml(spaced, as_block=block)
+    math = ElementTree.fromstring(re.sub(r' xmlns="[^"]*"', "", markup).replace("&ApplyFunction;", ""))
+    for node in math.iter("mo"):
+        if node.text == "|":  # a bar of |x|, not a relation
+            node.attrib.update(lspace="0", rspace="0")
+    for node in math.iter("munderover"):
+        base, below, accent = node
+        if accent.text in ACCENTS:
+            over = ElementTree.Element("mover", accent="true")
+            over.extend([base, accent])
+            node.tag = "msub"
+            node[:] = [over, below]
+    return ElementTree.tostring(math, encoding="unicode")
+
+
+def write(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """Called for each formula."""
+    block, tex = isinstance(node, nodes.math_block), node.astext()
+    try:
+        markup = convert(tex, block=block)
+    except MathError as error:
+        logging.getLogger(__name__).warning("no MathML for %s: %s", tex, error, location=node)
+        markup = translator.encode(tex)
+    translator.body.append(f'<div class="math">{markup}</div>\n' if block else markup)
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", (write, None), (write, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,144 @@
+"""The site builds without a warning, its code runs and prints what it shows, and its commands work.
+
+In a page, a fence `output` right after a fence `python` is what that block prints (`...` stands for anything). Lines of
+a fence `sh` that begin with `slgh` are run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+import slgh
+from slgh.cli import app
+from slgh.method import METHODS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"\s*^```output\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class Block(NamedTuple):
+    """A block of code, its first line in the page, and what it is said to print."""
+
+    kind: str
+    code: str
+    line: int
+    shown: str | None
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text()
+    for fence in FENCE.finditer(text):
+        shown = SHOWN.match(text, fence.end())
+        yield Block(fence[1], fence[2], text.count("\n", 0, fence.start(2)), None if shown is None else shown[1])
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    from matplotlib import pyplot as plt
+
+    monkeypatch.chdir(tmp_path)
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if block.kind == "python":
+            printed = run_python("\n" * block.line + block.code, page, names)
+            options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+            agrees = block.shown is None or doctest.OutputChecker().check_output(block.shown, printed, options)
+            assert agrees, f"{page.name}, line {block.line + 1}, prints\n{printed}"
+        elif block.kind in ("sh", "console"):
+            for line in block.code.splitlines():
+                run_command(line.removeprefix("$ "))
+
+
+def run_python(code: str, page: Path, names: dict[str, object]) -> str:
+    """Run a block among the names of the page's blocks before it; what it prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code, str(page), "exec"), names)
+    return printed.getvalue()
+
+
+def run_command(line: str) -> None:
+    """Run a line of a shell block, if it is a command of ours."""
+    words = shlex.split(line, comments=True)
+    if words[:1] == ["slgh"]:
+        outcome = CliRunner().invoke(app, words[1:], catch_exceptions=False)
+        assert outcome.exit_code == 0, f"{line}\n{outcome.output}"
+
+
+def test_the_blocks_that_look_like_code_are_run() -> None:
+    """No block escapes by another name, and no output by standing apart from its code."""
+    for page in PAGES:
+        text = page.read_text()
+        found = list(blocks(page))
+        kinds = {block.kind for block in found if not block.kind.startswith("{")}
+        assert kinds <= {"python", "sh", "console", "text", "output"}, page
+        assert text.count("```output") == sum(block.shown is not None for block in found if block.kind == "python"), (
+            page
+        )
+
+
+def test_every_method_is_explained() -> None:
+    page = (DOCS / "choosing_a_method.md").read_text()
+    assert [name for name in METHODS if f"`{name}`" not in page] == []
+
+
+def test_the_files_that_pages_link_to_are_there() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", FENCE.sub("", page.read_text())):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_files_that_pages_name_are_there() -> None:
+    for page in PAGES:
+        for name in re.findall(r"`((?:src|docs|examples|benchmarks|tests)/[\w./]*)`", page.read_text()):
+            assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = ["sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(tmp_path / "doctrees")]
+    found = subprocess.run(
+        [sys.executable, "-m", *command, str(DOCS), str(tmp_path / "site")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert public_names() - documented_names(tmp_path / "site") == set()
+
+
+def public_names() -> set[str]:
+    """What a user may name: what `slgh` and its public modules list in __all__."""
+    names = {f"slgh.{name}" for name in slgh.__all__}
+    modules = [module for name in slgh.__all__ if isinstance(module := getattr(slgh, name), ModuleType)]
+    inside = {f"{m.__name__}.{name}" for m in modules for name in m.__all__ if name not in slgh.__all__}
+    return names | inside
+
+
+def documented_names(site: Path) -> set[str]:
+    """What the reference has an entry for: the site's inventory, four lines of text and compressed ones."""
+    listed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
+    return {line.split()[0] for line in zlib.decompress(listed).decode().splitlines()}
