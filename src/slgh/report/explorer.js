@@ -15,15 +15,15 @@
   const CALM = matchMedia("(prefers-reduced-motion: reduce)");
   const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-  // Paths differ in colour, dash and symbol. `solid` is the symbol among the few that 3-D plots have.
+  // Paths differ in colour, dash and symbol: for plots by name, for the buttons as SVG.
   const LOOKS = [
-    { symbol: "circle", solid: "circle", dash: "solid", dashes: "", shape: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z" },
-    { symbol: "square", solid: "square", dash: "dash", dashes: "6 3", shape: "M-4-4h8v8h-8z" },
-    { symbol: "diamond", solid: "diamond", dash: "dashdot", dashes: "6 3 2 3", shape: "M0-5.5L5.5 0L0 5.5L-5.5 0z" },
-    { symbol: "triangle-up", solid: "diamond-open", dash: "dot", dashes: "2 3", shape: "M0-5.5L5 4.5h-10z" },
-    { symbol: "cross", solid: "cross", dash: "longdash", dashes: "10 3", shape: "M-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z" },
-    { symbol: "x", solid: "x", dash: "longdashdot", dashes: "10 3 2 3", shape: "M0-2.8L2.8-5.5L5.5-2.8L2.8 0L5.5 2.8L2.8 5.5L0 2.8L-2.8 5.5L-5.5 2.8L-2.8 0L-5.5-2.8L-2.8-5.5z" },
-    { symbol: "star", solid: "circle-open", dash: "solid", dashes: "", shape: "M0-6L1.5-2L5.7-1.9L2.4.8L3.5 4.9L0 2.5L-3.5 4.9L-2.4.8L-5.7-1.9L-1.5-2z" },
+    { symbol: "circle", dash: "solid", dashes: "", shape: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z" },
+    { symbol: "square", dash: "dash", dashes: "6 3", shape: "M-4-4h8v8h-8z" },
+    { symbol: "diamond", dash: "dashdot", dashes: "6 3 2 3", shape: "M0-5.5L5.5 0L0 5.5L-5.5 0z" },
+    { symbol: "triangle-up", dash: "dot", dashes: "2 3", shape: "M0-5.5L5 4.5h-10z" },
+    { symbol: "cross", dash: "longdash", dashes: "10 3", shape: "M-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z" },
+    { symbol: "x", dash: "longdashdot", dashes: "10 3 2 3", shape: "M0-2.8L2.8-5.5L5.5-2.8L2.8 0L5.5 2.8L2.8 5.5L0 2.8L-2.8 5.5L-5.5 2.8L-2.8 0L-5.5-2.8L-2.8-5.5z" },
+    { symbol: "star", dash: "solid", dashes: "", shape: "M0-6L1.5-2L5.7-1.9L2.4.8L3.5 4.9L0 2.5L-3.5 4.9L-2.4.8L-5.7-1.9L-1.5-2z" },
   ];
 
   // Numbers and arrays
@@ -146,7 +146,7 @@
     const top = Math.log1p((high - low) / bend) || 1;
     return {
       low,
-      high,
+      empty: sorted.length === 0,
       cut: at(CUT),
       colour: (value) => Math.log1p((value - low) / bend) / top,
       value: (colour) => low + bend * Math.expm1(colour * top),
@@ -277,6 +277,8 @@
   function surfaceOf(view, colours, narrow, angle) {
     const { problem, values, scale, path } = view;
     const [x, y] = problem.axes;
+    // The library fails on a surface without a single value.
+    if (scale.empty) return [[], { ...layoutOf(colours), xaxis: { visible: false }, yaxis: { visible: false } }];
     const top = topOf(view);
     const traces = [
       {
@@ -319,7 +321,7 @@
     const d = problem.axes.length;
     const starts = problem.paths.map((path) => interpolate(problem.axes, values, path.x.subarray(0, d)));
     const top = Math.max(scale.cut, ...starts.filter(Number.isFinite));
-    return top + 0.05 * (top - scale.low) || 1;
+    return top + 0.05 * (top - scale.low);
   }
 
   /** The chosen path, moved from the surface a little towards the eye so that it is not hidden in it. */
@@ -336,7 +338,7 @@
       z: column(points, 2, lift),
       hoverinfo: "skip",
     });
-    const marker = { color: path.colour, size: 7, symbol: path.look.solid, line: { color: "#ffffff", width: 2 } };
+    const marker = { color: path.colour, size: 7, line: { color: "#ffffff", width: 2 } };
     return [
       { ...trace(way, 0.008), mode: "lines", name: "", line: { color: "#ffffff", width: 10 } },
       { ...trace(way, 0.012), mode: "lines", name: "chosen", line: { color: path.colour, width: 6 } },
@@ -423,6 +425,8 @@
       this.plots = { map: find(".map"), surface: find(".surface"), curve: find(".curve") };
       this.radios = [...root.querySelectorAll("input[type=radio]")];
       this.button = find(".play");
+      this.panels = find(".panels");
+      this.busy = false;
       this.position = 0;
       this.chosen = Math.max(0, this.problem.paths.findIndex(falls));
       this.k = 0;
@@ -561,6 +565,7 @@
       this.stale = true;
       if (this.busy) return;
       this.busy = true;
+      this.panels.setAttribute("aria-busy", "true");
       try {
         while (this.stale) {
           this.stale = false;
@@ -569,6 +574,7 @@
         }
       } finally {
         this.busy = false;
+        this.panels.setAttribute("aria-busy", "false");
       }
     }
 
