@@ -49,7 +49,7 @@ def himmelblau():
     common = {"step": 1e-4, "t1": 2.0, "history": "x"}
     inner = {"rule": "F", "eps0": 1e-3, "n0": 50}
     double = slgh.minimize(problem.smooth, problem.x0, method="gradopt", gamma=0.8, max_iter=5000, **inner, **common)
-    single = slgh.minimize(problem.smooth, problem.x0, method="slgh_r", gamma=0.999, max_iter=5000, **common)
+    single = slgh.minimize(problem.smooth, problem.x0, method="slgh_r", gamma=0.999, max_iter=3000, **common)
 
     way, x = [], double.history["x"][1000]
     for t in np.linspace(2, 0, 41):
@@ -71,8 +71,8 @@ def himmelblau():
     left.set(xlabel="x", ylabel="y", xlim=(-1, 5.4), ylim=(-2, 5.4))
     legend(left, loc="upper left")
     right.axvline(2000, color=BLACK, lw=0.8, ls="--")
-    right.annotate("T of the paper", (2000, 2e-7), (5, 0), textcoords="offset points", fontsize=8)
-    right.set(xlabel="iteration", yscale="log", ylim=(1e-7, 2e3))
+    right.annotate("T of the paper", (2000, 2e-3), (5, 0), textcoords="offset points", fontsize=8)
+    right.set(xlabel="iteration", yscale="log", ylim=(1e-3, 2e3))
     legend(right, loc="upper right")
 
     waiting = int(np.sum(double.history["t"] == 2.0))
@@ -321,7 +321,7 @@ def box():
 
 def cooling():
     """t falls too fast: x is left in the next ripple; too slowly: the run ends before t does."""
-    problem, gammas, T = slgh.problems.ackley(10), 1 - np.geomspace(0.1, 1e-4, 13), 500
+    problem, gammas, T = slgh.problems.ackley(10), 1 - np.geomspace(0.1, 1e-4, 10), 500
     starts = np.tile(problem.x0, (8, 1))
     common = {"batched": True, "vectorized": True, "seed": 0, "history": 0}
     ends = []

@@ -152,3 +152,10 @@ def test_an_unseeded_run_tells_its_seed() -> None:
     case = CASES["zoslgh_r"]
     first = case.run(starts(1)[0], seed=None)
     assert_same(first, case.run(starts(1)[0], seed=first.seed))
+
+
+@pytest.mark.parametrize(("floor", "advised"), [(0.0, True), (0.6, False)])
+def test_more_iterations_are_advised_where_they_would_lower_t(floor: float, advised: bool) -> None:
+    parameters = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.95, "step": 0.1, "max_iter": 20, "seed": 0}
+    result = slgh.minimize(lambda x: x @ x, [1.0, 1.0], floor=floor, **parameters)
+    assert ("more iterations, or a smaller gamma, lower it" in result.message) is advised

@@ -120,15 +120,16 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-    elif (status == Status.COMPLETED).all() and FAR < _fallen(run).min() <= _fallen(run).max() < 1:
+    elif (status == Status.COMPLETED).all() and _high(run).all():
         still, first = _range(run.whole.t), _range(run.t1)
         text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."
     return " ".join(filter(None, (text, run.remark, run.why)))
 
 
-def _fallen(run: Run) -> NDArray[Any]:
-    """t as a share of t1; 0 where that was 0."""
-    return np.asarray(np.divide(run.whole.t, run.t1, out=np.zeros_like(run.whole.t), where=run.t1 > 0))
+def _high(run: Run) -> NDArray[np.bool_]:
+    """Whether t has fallen, but neither far nor to its floor."""
+    t = run.whole.t
+    return np.asarray((np.maximum(FAR * run.t1, run.whole.floor) < t) & (t < run.t1))
 
 
 def _range(t: NDArray[Any]) -> str:
