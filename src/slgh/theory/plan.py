@@ -55,7 +55,7 @@ class Plan:
 
     @property
     def xhat(self) -> str:
-        """How the point that the bound speaks of is picked: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
+        """How the bound's point is picked: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
         return self.theorem.xhat
 
     @property
