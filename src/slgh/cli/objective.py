@@ -6,26 +6,25 @@ import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.cli import formula as formulas
 from slgh.cli.common import fail
 from slgh.cli.start import read_numbers, read_start
 from slgh.cli.user_code import UserFunction
 from slgh.engine.evaluate import is_closed_form
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS
-from slgh.smoothing import smooth
+from slgh.smoothing import NotInClosedForm, smooth
+
+if TYPE_CHECKING:
+    from slgh.smoothing.formula import Formula
 
 FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
 """Oracles that need a gradient or a closed form."""
-
-NO_CLOSED_FORM = ("`formula` has no closed form", "`formula` cannot be smoothed")
-"""How `slgh.smooth` begins to say that f is a function, but F has no formula."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +182,22 @@ def read_problem(name: str, source: Source) -> Objective:
     )
 
 
+def _read_text(text: str, d: int | None) -> Formula:
+    """The formula and its variables, without smoothing it."""
+    try:
+        from slgh.smoothing.formula import read_formula as read
+    except ModuleNotFoundError as error:
+        if error.name not in ("sympy", "mpmath"):
+            raise
+        raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
+    return read(text, d, None)
+
+
 def read_formula(text: str, source: Source) -> Objective:
     """A formula, with its closed form where it has one."""
     if source.fallback is not None:
         checks.choice("fallback", source.fallback, ("quadrature", "sampling"))
-    formula = formulas.read(text, None)
+    formula = _read_text(text, None)
     names = formula.names
     if names:
         order = f"x0 is the start of {', '.join(names)}" + (", in this order" if len(names) > 1 else "")
@@ -202,11 +212,13 @@ def read_formula(text: str, source: Source) -> Objective:
     try:
         closed = smooth(text, d=None if names else len(x0), fallback=source.fallback)
         values, grad = closed.fun, None
-    except ValueError as error:
-        if source.fallback is not None or not str(error).startswith(NO_CLOSED_FORM):
+    except NotInClosedForm as error:
+        if source.fallback is not None:
             raise
+        from slgh.smoothing.values import Values
+
         why = error
-        plain = formulas.Values(formulas.read(text, None if names else len(x0)))
+        plain = Values(_read_text(text, None if names else len(x0)))
         values, grad = plain.fun, plain.grad
     form = (
         "no closed form" if closed is None else f"smoothed by {source.fallback}" if source.fallback else "closed form"

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
 
     from slgh.smoothing.closed_form import Smoothed
 
-__all__ = ["Quadrature", "smooth"]
+__all__ = ["NotInClosedForm", "Quadrature", "smooth"]
+
+
+class NotInClosedForm(ValueError):
+    """`smooth` can read the formula, but has no closed form for a term of it and was given no `fallback`."""
 
 
 def smooth(
@@ -52,6 +56,11 @@ def smooth(
     nodes
         Nodes an axis for quadrature (default 128, 64, 20, 10 for 1 to 4 variables), pairs of directions for sampling
         (256).
+
+    Raises
+    ------
+    NotInClosedForm
+        Where a term has no closed form and there is no `fallback`; a ValueError, as all about the formula are.
 
     Returns
     -------

@@ -13,6 +13,7 @@ import sympy as sp
 from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
 
 from slgh import checks
+from slgh.smoothing import NotInClosedForm
 from slgh.smoothing.bodies import Body, cut
 from slgh.smoothing.formula import Formula, read_formula
 from slgh.smoothing.gaussian import Names
@@ -200,7 +201,7 @@ def assemble(formula: Formula, fallback: str | None, nodes: int | None) -> tuple
         name = Names()
         closed, left = smooth_expression(body.expression, body.z, T, name)
         if left and (fallback is None or any(error.infinite for _, error in left)):
-            raise ValueError(no_closed_form(left, body, formula))
+            raise NotInClosedForm(no_closed_form(left, body, formula))
         if left and body.product:
             closed, left = sp.S.Zero, [(body.expression, left[0][1])]
         if closed != 0:

@@ -1,35 +1,22 @@
-"""Formulas given as text: their variables, their closed form, and their values where there is none."""
+"""A formula as it stands: f and its gradient, whether or not its homotopy has a closed form."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from slgh.smoothing.formula import Formula
-
-
-def read(text: str, d: int | None) -> Formula:
-    """The formula and its variables, without smoothing it."""
-    try:
-        from slgh.smoothing.formula import read_formula
-    except ModuleNotFoundError as error:
-        if error.name not in ("sympy", "mpmath"):
-            raise
-        raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
-    return read_formula(text, d, None)
+from slgh.smoothing.bodies import cut
+from slgh.smoothing.formula import Formula
+from slgh.smoothing.pieces import Piece
+from slgh.smoothing.rules import Closed
 
 
 class Values:
-    """f and its gradient at points (..., d), of any formula, whether or not it has a closed form under a Gaussian."""
+    """f and its gradient at points (..., d), NumPy arrays."""
 
     def __init__(self, formula: Formula) -> None:
-        from slgh.smoothing.bodies import cut
-        from slgh.smoothing.pieces import Piece
-        from slgh.smoothing.rules import Closed
-
         self._pieces = [
             Piece(
                 runs=body.runs,
