@@ -1,6 +1,6 @@
 """The paper's experiments, one file each, beside its printed figures."""
 
-from slgh.reproduce import ackley, complexity, error_tolerance, himmelblau, hole, rosenbrock
+from slgh.reproduce import ackley, complexity, errata, error_tolerance, himmelblau, hole, rosenbrock
 from slgh.reproduce.experiment import Experiment
 from slgh.reproduce.table import PaperTable
 
@@ -11,7 +11,7 @@ PAPER_TABLES: dict[str, PaperTable] = {
 
 EXPERIMENTS: dict[str, Experiment] = {
     **PAPER_TABLES,
-    **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, complexity)},
+    **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, errata, complexity)},
 }
 """All of them, by name."""
 
