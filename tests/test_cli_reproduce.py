@@ -103,7 +103,7 @@ class Counted:
 
 def start(counted: Counted, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Any:
     monkeypatch.setitem(EXPERIMENTS, "counted", counted.study())
-    return run(app, ["reproduce", "counted", "--out", str(folder), *more])
+    return run(app, ["reproduce", "counted", "--workers", "1", "--out", str(folder), *more])
 
 
 def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
@@ -159,7 +159,7 @@ def test_a_row_that_was_interrupted_is_no_row(tmp_path: Path, monkeypatch: pytes
         return result
 
     monkeypatch.setattr(module, "run", interrupted)
-    result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path)])
+    result = run(app, ["reproduce", "himmelblau", "--workers", "1", "--out", str(tmp_path)])
     assert result.exit_code == 130
     assert "differs" not in result.output
 
@@ -174,7 +174,7 @@ def test_a_study_is_printed_drawn_and_written(tmp_path: Path, monkeypatch: pytes
         conclude=partial(complexity.conclude, cells=[small]),
     )
     monkeypatch.setitem(EXPERIMENTS, "complexity", quick)
-    result = run(app, ["reproduce", "complexity", "--out", str(tmp_path)])
+    result = run(app, ["reproduce", "complexity", "--workers", "1", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "wells" in result.output
     assert "coincide" in result.output

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,14 +17,14 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from slgh.checks import did_you_mean
 from slgh.cli.common import Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
 from slgh.reproduce import DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.reproduce.crew import run_jobs
 from slgh.reproduce.experiment import Experiment, Findings
-from slgh.reproduce.runner import (
+from slgh.reproduce.output import (
     DATA,
     FIGURES,
     PAGE,
     TABLES,
     UNFINISHED,
-    carry_out,
     draw,
     section,
     write_data,
@@ -33,6 +35,9 @@ from slgh.reproduce.store import Store
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended."""
+
+EVERY = 0.1
+"""Seconds between two drawings of the bar within a job."""
 
 
 def complete_experiments(incomplete: str) -> list[str]:
@@ -55,6 +60,9 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each row of a stochastic table, instead of its own number.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="How many jobs at a time, each in a process; by default one a core.")
+    ] = None,
     figures: Annotated[bool, typer.Option(help="Draw the figures and write the page.")] = True,
     json_file: JsonFile = None,
     quiet: Quiet = False,
@@ -73,16 +81,15 @@ def reproduce(
     found: dict[str, Any] = {}
     sections = []
     try:
-        with Bar(len(experiments), quiet=quiet) as bar:
-            for experiment in experiments:
-                findings = carry_out(experiment, store, bar)
+        with Bar(sum(len(experiment.jobs()) for experiment in experiments), quiet=quiet) as bar:
+            for experiment, records in run_jobs(experiments, store, bar, workers=workers or os.cpu_count() or 1):
+                findings = experiment.conclude(records)
                 found[experiment.name] = findings.data
                 _show(bar, experiment, findings, quiet=quiet)
                 write_tables(experiment, findings, out / TABLES)
                 if figures:
-                    bar.begin(f"{experiment.name}: figures", 0, 1)
+                    bar.begin(f"{experiment.name}: figures")
                     sections.append(section(experiment, findings, draw(findings, out / FIGURES)))
-                bar.finish()
     except KeyboardInterrupt:
         console.print("Stopped. What is finished is kept: the same command goes on from there.")
         raise typer.Exit(INTERRUPTED) from None
@@ -133,9 +140,9 @@ def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) 
 
 
 class Bar:
-    """The progress of a run: the experiments, and within one its jobs."""
+    """How many jobs of a run are done, and which one it is at."""
 
-    def __init__(self, experiments: int, *, quiet: bool) -> None:
+    def __init__(self, jobs: int, *, quiet: bool) -> None:
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
@@ -146,9 +153,9 @@ class Bar:
             transient=True,
             disable=quiet,
         )
-        self.whole = self.progress.add_task("all", total=experiments)
-        self.part = self.progress.add_task("", total=1.0)
-        self.job, self.jobs = 0, 1
+        self.task = self.progress.add_task("", total=jobs)
+        self.done = 0
+        self.drawn = 0.0
 
     def __enter__(self) -> Bar:
         self.progress.start()
@@ -159,18 +166,20 @@ class Bar:
     ) -> None:
         self.progress.stop()
 
-    def begin(self, label: str, job: int, jobs: int) -> None:
-        """A job begins, the `job`-th of `jobs`."""
-        self.job, self.jobs = job, jobs
-        self.progress.update(self.part, description=label, completed=job / jobs)
+    def begin(self, label: str) -> None:
+        """This is done now."""
+        self.progress.update(self.task, description=label)
 
     def tick(self, share: float) -> None:
-        """So much of the job is done."""
-        self.progress.update(self.part, completed=(self.job + share) / self.jobs)
+        """So much of the job is done; drawn ten times a second at most."""
+        if time.monotonic() - self.drawn > EVERY:
+            self.drawn = time.monotonic()
+            self.progress.update(self.task, completed=self.done + share)
 
-    def finish(self) -> None:
-        """An experiment has ended."""
-        self.progress.advance(self.whole)
+    def end(self) -> None:
+        """A job has ended."""
+        self.done += 1
+        self.progress.update(self.task, completed=self.done)
 
     def warn(self, text: str) -> None:
         """Say something that does not end the run."""

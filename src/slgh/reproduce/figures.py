@@ -7,24 +7,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slgh.problems import Problem
+from slgh.report.explorer import blur
 from slgh.report.figures import Box, Function, Panel, curves, surfaces
 from slgh.reproduce.experiment import Drawing
 from slgh.reproduce.table import Outcome
-from slgh.smoothing import Quadrature
 
 
 def smoothed(problem: Problem, t: float) -> Function:
-    """F(., t): exactly where there is a closed form, else by quadrature."""
-    F = problem.smooth if problem.smooth is not None else Quadrature(problem.fun)
-
-    def at(x: NDArray[Any]) -> NDArray[Any]:
-        # Row by row: quadrature holds all nodes around all points at once.
-        return np.asarray([F.value(row, np.full(row.shape[:-1], t)) for row in x])
-
-    return at
+    """F(., t) on a grid (ny, nx, 2): exactly where there is a closed form, else by blurring f."""
+    if (F := problem.smooth) is not None:
+        return lambda x: F.value(x, np.full(x.shape[:-1], t))
+    return lambda x: blur(problem.fun, (x[0, :, 0], x[:, 0, 1]), np.array([t]))[0]
 
 
 def draw_surfaces(number: int, name: str, problem: Problem, box: Box, t: float, **options: Any) -> Drawing:

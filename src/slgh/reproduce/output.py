@@ -1,4 +1,4 @@
-"""Runs experiments job by job, and writes what they found: figures, a JSON file, the page."""
+"""Writes what experiments found: figures, tables, a JSON file, the page."""
 
 from __future__ import annotations
 
@@ -6,40 +6,15 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import slgh
 from slgh.report.page import Picture, Section, write_page
 from slgh.report.style import as_bytes
-from slgh.reproduce.experiment import Experiment, Findings, Record
-from slgh.reproduce.store import Store
+from slgh.reproduce.experiment import Experiment, Findings
 
 PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", "unfinished"
 """What a run leaves in its folder; the last one only until it has ended."""
-
-
-class Watcher(Protocol):
-    """Whoever shows how far a run is."""
-
-    def begin(self, label: str, job: int, jobs: int) -> None: ...
-    def tick(self, share: float) -> None: ...
-    def warn(self, text: str) -> None: ...
-
-
-def carry_out(experiment: Experiment, store: Store, watcher: Watcher) -> Findings:
-    """Run the jobs that have not been run before, then say what all of them tell."""
-    jobs, records = experiment.jobs(), list[Record]()
-    for i, job in enumerate(jobs):
-        watcher.begin(f"{experiment.name}: {job.label}", i, len(jobs))
-        record = store.get(experiment.name, job.label)
-        if record is None:
-            record = job.run(watcher.tick)
-            try:
-                store.put(experiment.name, job.label, record)
-            except OSError as error:
-                watcher.warn(f"{job.label} is not kept for another run: {error}.")
-        records.append(record)
-    return experiment.conclude(records)
 
 
 def draw(findings: Findings, folder: Path) -> list[Picture]:
