@@ -15,8 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from slgh.cli import app
-from slgh.reproduce import DEFAULT, EXPERIMENTS, complexity
+from slgh.report.table import Table
+from slgh.reproduce import EXPERIMENTS, complexity
 from slgh.reproduce.experiment import Findings, Job, Record, Study, Tick
+from slgh.reproduce.output import UNFINISHED
+from slgh.reproduce.store import Store
 
 run = CliRunner().invoke
 
@@ -39,7 +42,7 @@ def test_ours_beside_the_papers_in_tables_figures_json_and_a_page(tmp_path: Path
     page = (tmp_path / "out" / "index.html").read_text()
     assert "Figure 10: the iterates of GradOpt" in page
     assert "80.51" in page
-    assert not (tmp_path / "out" / "unfinished").exists()
+    assert not (tmp_path / "out" / UNFINISHED).exists()
 
 
 def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,10 +72,6 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     assert "cannot be made" in result.output
 
 
-def test_the_default_has_all_figures_of_the_papers_test_functions() -> None:
-    assert DEFAULT == ("rosenbrock", "himmelblau", "ackley", "hole", "error_tolerance")
-
-
 class Counted:
     """An experiment of three jobs that counts how often each is run, and is interrupted in one of them."""
 
@@ -90,7 +89,9 @@ class Counted:
 
     def conclude(self, records: Sequence[Record]) -> Findings:
         self.records = list(records)
-        return Findings(tables=(), data=[int(r["number"]) for r in records])
+        numbers = [int(r["number"]) for r in records]
+        table = Table(title="Counted", headings=("number",), rows=tuple((str(n),) for n in numbers))
+        return Findings(tables=(table,), data={"numbers": numbers, "nothing": np.nan})
 
     def study(self) -> Study:
         return Study(
@@ -124,27 +125,93 @@ def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
     assert third.ran == [1, 1, 1], "a run that has ended is not continued"
 
 
-@pytest.mark.parametrize("change", ["code", "seeds", "damage"])
+@pytest.mark.parametrize("change", ["code", "damage"])
 def test_what_another_run_found_is_not_taken(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start(Counted(interrupt_at=2), tmp_path, monkeypatch)
     if change == "code":
         monkeypatch.setattr("slgh.reproduce.store.fingerprint", lambda: "another version")
     if change == "damage":
-        for file in (tmp_path / "unfinished").iterdir():
+        for file in (tmp_path / UNFINISHED).iterdir():
             file.write_bytes(file.read_bytes()[:100])
     second = Counted()
-    assert start(second, tmp_path, monkeypatch, *(["--seeds", "7"] if change == "seeds" else [])).exit_code == 0
+    assert start(second, tmp_path, monkeypatch).exit_code == 0
     assert second.ran == [1, 1, 1]
 
 
-def test_a_full_disk_loses_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+def test_what_other_seeds_found_is_not_taken(tmp_path: Path) -> None:
+    Store(tmp_path, "seeds=50").put("ackley", "ZOSGD", {"n": 1})
+    assert Store(tmp_path, "seeds=50").get("ackley", "ZOSGD") == {"n": 1}
+    assert Store(tmp_path, "seeds=60").get("ackley", "ZOSGD") is None
 
+
+def full(*_: Any, **__: Any) -> Any:
+    raise OSError(28, "No space left on device", "a file")
+
+
+def test_a_disk_too_full_to_keep_jobs_loses_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slgh.reproduce.store.write", full)
     result = start(Counted(), tmp_path, monkeypatch)
     assert result.exit_code == 0
     assert "job 0 is not kept" in result.output
+    assert json.loads((tmp_path / "reproduce.json").read_text())["experiments"]["counted"]["numbers"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("what", ["write_tables", "write_data"])
+def test_a_disk_too_full_for_results_is_one_line_and_keeps_the_jobs(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["slgh.cli.reproduce"], what, full)
+        result = start(Counted(), tmp_path, monkeypatch)
+    assert result.exit_code == 1
+    assert "a file cannot be written: No space left on device. Finished jobs are kept" in result.stderr
+    assert "not foreseen" not in result.output
+    second = Counted()
+    assert start(second, tmp_path, monkeypatch).exit_code == 0
+    assert second.ran == [0, 0, 0]
+
+
+def test_what_is_not_finite_is_null(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(Counted(), tmp_path, monkeypatch)
+    assert json.loads((tmp_path / "reproduce.json").read_text(), parse_constant=pytest.fail)
+
+
+def test_json_on_standard_output_is_all_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = start(Counted(), tmp_path, monkeypatch, "--json", "-")
+    assert json.loads(result.stdout)["counted"]["numbers"] == [0, 1, 2]
+    assert "Written:" in result.stderr
+
+
+def test_what_others_left_in_the_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / UNFINISHED).mkdir()
+    (tmp_path / UNFINISHED / "chapter.txt").write_text("mine")
+    assert start(Counted(), tmp_path, monkeypatch).exit_code == 0
+    assert [file.name for file in (tmp_path / UNFINISHED).iterdir()] == ["chapter.txt"]
+
+
+def test_ctrl_c_does_not_replace_complete_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert start(Counted(), tmp_path, monkeypatch).exit_code == 0
+    before = (tmp_path / "reproduce.json").read_bytes()
+    assert start(Counted(interrupt_at=1), tmp_path, monkeypatch).exit_code == 130
+    assert (tmp_path / "reproduce.json").read_bytes() == before
+
+
+def test_another_selection_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(EXPERIMENTS, "counted", Counted().study())
+    assert run(app, ["reproduce", "counted", "--workers", "1"]).exit_code == 0
+    assert [folder.name for folder in tmp_path.iterdir()] == ["reproduced-counted"]
+
+
+def test_seeds_are_for_what_is_random(tmp_path: Path) -> None:
+    refused = run(app, ["reproduce", "himmelblau", "--seeds", "9", "--out", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "--seeds is for ackley, hole" in refused.output
+    result = run(app, ["reproduce", "hole", "--seeds", "9", "--no-figures", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "over 9 seeds" in result.output.replace("\n", " ")
+    found = json.loads((tmp_path / "reproduce.json").read_text())["experiments"]["hole"]
+    assert [(row["seeds"], row["verdict"]) for row in found] == [(9, "too few seeds")] * 3
 
 
 def test_a_row_that_was_interrupted_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ LAYERS = [
     {"theory"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
-    {"parts", "checks", "result"},
+    {"parts", "checks", "result", "files"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 

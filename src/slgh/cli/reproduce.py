@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
+from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from slgh.checks import did_you_mean
-from slgh.cli.common import Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
+from slgh.report.page import Section
 from slgh.reproduce import DEFAULT, EXPERIMENTS, PAPER_TABLES
 from slgh.reproduce.crew import run_jobs
 from slgh.reproduce.experiment import Experiment, Findings
@@ -55,8 +58,13 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Where the figures, the JSON file and the page go.")
-    ] = Path("reproduced"),
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FOLDER",
+            help="Where the tables, figures, JSON file and page go: by default reproduced, or reproduced-NAME.",
+        ),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Runs of each row of a stochastic table, instead of its own number.")
     ] = None,
@@ -74,14 +82,16 @@ def reproduce(
     """
     experiments = _choose(names or list(DEFAULT), seeds)
     refuse_unwritable(json_file)
+    out = out or Path("-".join(["reproduced", *(names or [])]))
     _make(out)
     if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
         fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
+    terminal = Console(stderr=True, highlight=False) if json_file == STDOUT else console
     store = Store(out / UNFINISHED, f"seeds={seeds}")
     found: dict[str, Any] = {}
     sections = []
     try:
-        with Bar(sum(len(experiment.jobs()) for experiment in experiments), quiet=quiet) as bar:
+        with Bar(sum(len(experiment.jobs()) for experiment in experiments), terminal, quiet=quiet) as bar:
             for experiment, records in run_jobs(experiments, store, bar, workers=workers or os.cpu_count() or 1):
                 findings = experiment.conclude(records)
                 found[experiment.name] = findings.data
@@ -91,19 +101,36 @@ def reproduce(
                     bar.begin(f"{experiment.name}: figures")
                     sections.append(section(experiment, findings, draw(findings, out / FIGURES)))
     except KeyboardInterrupt:
-        console.print("Stopped. What is finished is kept: the same command goes on from there.")
+        terminal.print("Stopped. What is finished is kept: the same command goes on from there.")
+        if not (out / DATA).exists():  # a complete one of an earlier run is worth more
+            _write(out, found, sections)
         raise typer.Exit(INTERRUPTED) from None
-    finally:
-        # What there is, whatever has ended the run.
-        if found:
-            write_data(out / DATA, found)
-        if sections:
-            write_sections(out / PAGE, sections)
-    store.clear()
+    except OSError as error:
+        _unwritten(error)
+    _write(out, found, sections)
+    for experiment in experiments:
+        store.drop(experiment.name, (job.label for job in experiment.jobs()))
     if not quiet:
         drawn = f"{out / PAGE} (open it in a browser), {out / FIGURES}, " if figures else ""
-        console.print(f"Written: {drawn}{out / TABLES}, {out / DATA}", soft_wrap=True)
+        terminal.print(f"Written: {drawn}{out / TABLES}, {out / DATA}", soft_wrap=True)
     write_json(json_file, found)
+
+
+def _write(out: Path, found: dict[str, Any], sections: list[Section]) -> None:
+    """The JSON file and the page."""
+    try:
+        write_data(out / DATA, found)
+        if sections:
+            write_sections(out / PAGE, sections)
+    except OSError as error:
+        _unwritten(error)
+
+
+def _unwritten(error: OSError) -> NoReturn:
+    """A file of the results cannot be written: a full disk, say."""
+    where = f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error)
+    print(f"slgh: {where}. Finished jobs are kept: the same command goes on from there.", file=sys.stderr)
+    raise typer.Exit(1) from error
 
 
 def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
@@ -116,6 +143,8 @@ def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
     if seeds is None:
         return list(chosen.values())
     stochastic = {n: dataclasses.replace(t, seeds=seeds) for n, t in PAPER_TABLES.items() if not t.closed_form}
+    if not chosen.keys() & stochastic.keys():
+        fail(f"--seeds is for {', '.join(stochastic)}; nothing is random in {', '.join(chosen)}.")
     return [stochastic.get(name, experiment) for name, experiment in chosen.items()]
 
 
@@ -124,6 +153,8 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"--out: {folder} cannot be made: {error.strerror}.")
+    if not os.access(folder, os.W_OK):
+        fail(f"--out: {folder} is write-protected.")
 
 
 def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) -> None:
@@ -142,14 +173,14 @@ def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) 
 class Bar:
     """How many jobs of a run are done, and which one it is at."""
 
-    def __init__(self, jobs: int, *, quiet: bool) -> None:
+    def __init__(self, jobs: int, terminal: Console, *, quiet: bool) -> None:
         self.progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            console=console,
+            console=terminal,
             transient=True,
             disable=quiet,
         )

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.files import whole
 
 VERSION = 2
 
@@ -88,19 +89,10 @@ class Saver:
 
 
 def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Write beside `path`, force it to the disk, then take its name: at no time is `path` a partial file."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Replace the checkpoint, as a whole."""
     header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
+    with whole(path) as file:
+        np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:

@@ -23,7 +23,7 @@ Function: TypeAlias = Callable[[NDArray[Any]], Any]
 Box: TypeAlias = Sequence[tuple[float, float]]
 """The interval of each variable."""
 
-BAND = (0.05, 0.95)
+BAND = (0.025, 0.975)
 """The quantiles between which runs with other seeds are drawn."""
 
 

@@ -32,7 +32,7 @@ def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: st
     ----------
     result
         Of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is drawn as a
-        path as well. Of a batch the median is drawn, with a band from 5 to 95 %, and up to 30 paths.
+        path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths.
     fun
         The function that was minimised, or its closed form. It is evaluated on a grid of some thousand points, on
         NumPy arrays.

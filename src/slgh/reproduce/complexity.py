@@ -193,7 +193,7 @@ class Complexity:
                 fit.printed,
                 _with_error(fit.T.p, fit.T.p_se),
                 _with_error(fit.T.q, fit.T.q_se),
-                "" if fit.function == BOUND else f"<= {fit.largest:.1g}",
+                "" if fit.function == BOUND or math.isnan(fit.largest) else f"<= {fit.largest:.1g}",
                 "" if fit.function == BOUND else f"{fit.known}/{fit.tried}",
             )
             for fit in self.fits
@@ -386,9 +386,11 @@ def _panels(found: Complexity) -> Figure:
         chained = sorted((1 / m.eps, m.T) for m in own if m.function == RESISTING)
         if chained:
             ax.plot(*zip(*chained, strict=True), color="black", marker="s", markersize=4, linewidth=1)
-        _slope(ax, own, theorem)
         ax.set(xscale="log", yscale="log", xlabel="eps")
         ax.set_title(f"Theorem {theorem}: {THEOREMS[theorem].about}", fontsize=8)
+        if not own:
+            continue
+        _slope(ax, own, theorem)
         ticks = np.geomspace(max(m.eps for m in own), min(m.eps for m in own), 4)
         ax.set_xticks(1 / ticks, [f"{eps:.2g}" for eps in ticks])
         ax.minorticks_off()

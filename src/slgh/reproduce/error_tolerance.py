@@ -40,7 +40,7 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
 """Errors between -1 and 1, to be scaled by nu."""
 
 TITLE = "Algorithm 4 on a function with error, and the same without its floor"
-HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "as printed")
+HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "bound as printed")
 
 
 NOTE = (

@@ -35,7 +35,7 @@ def draw_surfaces(number: int, name: str, problem: Problem, box: Box, t: float, 
 def draw_curves(number: int, name: str, problem: Problem, outcomes: Sequence[Outcome], *, log: bool) -> Drawing:
     """f and t against the iterations, of all methods."""
     seeds = len(outcomes[0].fun)
-    over = "" if seeds == 1 else f" Lines: medians over {seeds} seeds; bands: their 5 to 95 %."
+    over = "" if seeds == 1 else f" Lines: medians over {seeds} seeds; bands: the central 95 % of them."
     return Drawing(
         name=f"figure_{number:02}_{problem.name}_curves",
         caption=f"Figure {number}: function value and smoothing radius over the iterations on {name}.{over}",

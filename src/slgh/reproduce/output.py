@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import slgh
+from slgh.files import to_json, whole, write_text
 from slgh.report.page import Picture, Section, write_page
 from slgh.report.style import as_bytes
 from slgh.reproduce.experiment import Experiment, Findings
 
-PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", "unfinished"
+PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", ".slgh-unfinished"
 """What a run leaves in its folder; the last one only until it has ended."""
 
 
@@ -24,8 +23,9 @@ def draw(findings: Findings, folder: Path) -> list[Picture]:
     for drawing in findings.drawings:
         figure = drawing.draw()
         svg = as_bytes(figure, "svg")
-        (folder / f"{drawing.name}.svg").write_bytes(svg)
-        (folder / f"{drawing.name}.png").write_bytes(as_bytes(figure, "png"))
+        for suffix, content in (("svg", svg), ("png", as_bytes(figure, "png"))):
+            with whole(folder / f"{drawing.name}.{suffix}") as file:
+                file.write(content)
         pictures.append(Picture(caption=drawing.caption, image=svg))
     return pictures
 
@@ -34,7 +34,7 @@ def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> No
     """The tables in Markdown, for a document."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
-    (folder / f"{experiment.name}.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_text(folder / f"{experiment.name}.md", "\n\n".join(parts) + "\n")
 
 
 def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:
@@ -55,6 +55,4 @@ def write_sections(file: Path, sections: list[Section]) -> None:
 
 def write_data(file: Path, found: Mapping[str, Any]) -> None:
     """The JSON file."""
-    beside = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    beside.write_text(json.dumps({"slgh": slgh.__version__, "experiments": found}, indent=1) + "\n")
-    os.replace(beside, file)
+    write_text(file, to_json({"slgh": slgh.__version__, "experiments": found}))

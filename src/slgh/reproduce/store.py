@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from slgh.reproduce.experiment import Record
 
 
 class Store:
-    """What jobs found, one file each, in a folder that is there until the whole run has ended.
+    """What jobs found, one file each, until the whole run has ended.
 
     A file counts only if the same code wrote it for the same job: figures of another version are no result of this
     one. A file that cannot be read is as good as none.
@@ -45,10 +45,12 @@ class Store:
         meta: dict[str, Any] = {"identity": self.identity, "label": label, "plain": plain}
         write(self._file(experiment, label), meta, arrays)
 
-    def clear(self) -> None:
-        """The run is complete: the next one begins anew."""
-        with suppress(FileNotFoundError):
-            shutil.rmtree(self.folder)
+    def drop(self, experiment: str, labels: Iterable[str]) -> None:
+        """These jobs' run is complete: the next one begins anew."""
+        for label in labels:
+            self._file(experiment, label).unlink(missing_ok=True)
+        with suppress(OSError):  # there are others, or none
+            self.folder.rmdir()
 
     def _file(self, experiment: str, label: str) -> Path:
         return self.folder / f"{hashlib.sha256(f'{experiment}: {label}'.encode()).hexdigest()[:16]}.npz"

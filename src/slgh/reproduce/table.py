@@ -24,6 +24,9 @@ from slgh.result import Result, Status
 INTERVAL = (0.025, 0.975)
 """The quantiles between which a printed figure of a stochastic method must lie."""
 
+FEW = 20
+"""With fewer seeds there is no such interval to speak of."""
+
 KEPT = 1000
 """How many iterations of a run are kept for the figures."""
 
@@ -56,15 +59,9 @@ class Outcome:
     path_t: NDArray[np.float64]
 
     @property
-    def median_x(self) -> NDArray[np.float64]:
-        """The median solution."""
-        return np.asarray(np.median(self.x, axis=0))
-
-    @property
-    def median_fun(self) -> tuple[float, float, float]:
-        """f: the median, and the ends of the interval over seeds."""
-        low, middle, high = np.quantile(self.fun, (INTERVAL[0], 0.5, INTERVAL[1]))
-        return float(middle), float(low), float(high)
+    def quantiles(self) -> NDArray[np.float64]:
+        """Of x and f, (3, d + 1): the median, and the ends of the interval over seeds."""
+        return np.quantile(np.column_stack([self.x, self.fun]), (0.5, *INTERVAL), axis=0)
 
     def runs(self, problem: Problem) -> Runs:
         """f and t over the iterations, of all seeds."""
@@ -117,13 +114,15 @@ class PaperTable:
         headings = ("method", "paper (x, y)", "paper f", "ours (x, y)", "ours f", "verdict")
         rows = []
         for o in outcomes:
-            middle, low, high = o.median_fun
-            value = f"{middle:.4g}" if self.closed_form else f"{middle:.4g}  [{low:.3g}, {high:.3g}]"
             verdict = judge(self, o.row, o.x, o.fun)
             verdict = verdict if not o.row.remark else f"{verdict}: {o.row.remark}"
-            point = ", ".join(f"{v:.4g}" for v in o.median_x)
-            rows.append((o.row.label, ", ".join(o.row.x), o.row.fun, point, value, verdict))
+            *point, value = (self.shown(*figures) for figures in o.quantiles.T)
+            rows.append((o.row.label, ", ".join(o.row.x), o.row.fun, ", ".join(point), value, verdict))
         return Table(title=self.title + over, headings=headings, rows=tuple(rows))
+
+    def shown(self, median: float, low: float, high: float) -> str:
+        """A figure of ours, with its interval where there is one."""
+        return f"{median:.4g}" if self.closed_form else f"{median:.4g} [{low:.3g}, {high:.3g}]"
 
     def as_dict(self, outcome: Outcome) -> dict[str, Any]:
         """A row for JSON."""
@@ -131,8 +130,13 @@ class PaperTable:
         return {
             "row": row.label,
             "paper": [*row.x, row.fun],
-            "x": outcome.median_x.tolist(),
-            "fun": outcome.median_fun,
+            "method": row.method,
+            "parameters": dict(row.params),
+            "seeds": self.seeds,
+            **{
+                name: {"x": figures[:-1].tolist(), "fun": float(figures[-1])}
+                for name, figures in zip(("median", "low", "high"), outcome.quantiles, strict=True)
+            },
             "verdict": judge(self, row, outcome.x, outcome.fun),
             "remark": row.remark,
         }
@@ -187,12 +191,14 @@ def run(table: PaperTable, row: Row, *, asarray: Callable[[NDArray[Any]], Any] =
 
 
 def judge(table: PaperTable, row: Row, x: NDArray[Any], fun: NDArray[Any]) -> str:
-    """ "match": each figure within one unit of its last printed digit; "within interval"; or "differs"."""
+    """ "match": each figure within one unit of its last printed digit; "within interval"; "differs"; or not known."""
     printed = [*row.x, row.fun]
     ours = np.column_stack([x, fun])
     if table.closed_form:
         good = all(abs(o - float(p)) < unit(p) for o, p in zip(ours[0], printed, strict=True))
         return "match" if good else "differs"
+    if len(ours) < FEW:
+        return "too few seeds"
     low, high = np.quantile(ours, INTERVAL, axis=0)
     good = all(a - unit(p) <= float(p) <= b + unit(p) for a, b, p in zip(low, high, printed, strict=True))
     return "within interval" if good else "differs"
