@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import pytest
+import scipy.optimize
 from numpy.testing import assert_allclose
 
 import slgh
@@ -84,7 +85,7 @@ def test_a_batch_is_drawn_with_a_band(d: int) -> None:
     starts = np.random.default_rng(0).normal(size=(4, d))
     result = slgh.minimize(bowl, starts, batched=True, vectorized=True, max_evals=200, seed=0, history="x")
     figure = slgh.plot(result, bowl, vectorized=True)
-    left = named(figure, "$f(x_k)$")
+    left = named(figure, "mean of $f$ around $x_k$")
     assert len(left.collections) == 1, "the band"
     assert_allclose(left.lines[0].get_ydata(), np.median(result.history["fun"], axis=1))
 
@@ -99,8 +100,11 @@ def test_runs_of_every_library_are_drawn(library: str) -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    with pytest.raises(ValueError, match="`result` must have a history"):
+    with pytest.raises(ValueError, match="which history=0 turns off"):
         slgh.plot(run_himmelblau(history=0))
+    for other in (scipy.optimize.OptimizeResult(x=1), [run_himmelblau()], None):
+        with pytest.raises(ValueError, match="`result` must be a Result of slgh.minimize"):
+            slgh.plot(other)
     with pytest.raises(ValueError, match='history="x"'):
         path_of(run_himmelblau(history="full"))
 

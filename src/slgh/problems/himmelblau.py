@@ -19,16 +19,10 @@ class SmoothHimmelblau:
     """
 
     def value(self, x: Any, t: Any) -> Any:
+        # Not in the printed order: at t = 0 this is f as it is written, a sum of squares, to the last digit.
         x, y, s = x[..., 0], x[..., 1], t * t
-        return (
-            x**4
-            + (2 * y + 6 * s - 21) * x**2
-            + (2 * y**2 + 2 * s - 14) * x
-            + y**4
-            + (6 * s - 13) * y**2
-            + (2 * s - 22) * y
-            + (6 * s * s - 34 * s + 170)
-        )
+        f = (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2
+        return f + s * (6 * x**2 + 2 * x + 6 * y**2 + 2 * y - 34 + 6 * s)
 
     def grad(self, x: Any, t: Any) -> Any:
         xp = array_namespace(x)
@@ -62,7 +56,7 @@ def himmelblau() -> Problem:
     smooth = SmoothHimmelblau()
     return Problem(
         name="himmelblau",
-        fun=lambda x: (x[..., 0] ** 2 + x[..., 1] - 11) ** 2 + (x[..., 0] + x[..., 1] ** 2 - 7) ** 2,
+        fun=lambda x: smooth.value(x, 0.0),
         grad=lambda x: smooth.grad(x, 0.0),
         smooth=smooth,
         x0=np.array([5.0, 5.0]),

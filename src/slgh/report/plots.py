@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import RegularGridInterpolator
 
+from slgh import checks
+from slgh.oracles import Antithetic
 from slgh.report.explorer import box_around, explore
 from slgh.report.figures import Function, Runs, contours, draw_runs
 from slgh.report.path import Path, path_of
@@ -58,9 +59,12 @@ def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: st
     matplotlib()
     import matplotlib.pyplot as plt
 
-    record = result.history
-    if not record or not len(record["iteration"]):
-        raise ValueError("`result` must have a history, which history=0 turns off in slgh.minimize.")
+    record = getattr(result, "history", None)
+    if not isinstance(result, Result) or not record or not len(record["iteration"]):
+        raise ValueError(
+            "`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got "
+            f"{checks.show(result)}."
+        )
     paths = _paths(result) if "x" in record and fun is not None else []
     d = paths[0].x.shape[1] if paths else 0
     with style():
@@ -78,6 +82,8 @@ def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: st
             left, right = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
         runs = Runs(label="", iteration=record["iteration"], fun=_columns(record["fun"]), t=_columns(record["t"]))
         draw_runs(left, right, [runs])
+        if isinstance(result.method.oracle, Antithetic):  # it does not ask for f(x)
+            left.set_ylabel("mean of $f$ around $x_k$")
         left.set_yscale("log" if np.all(record["fun"] > 0) and np.ptp(np.log10(record["fun"])) > 2 else "linear")
         if title is not None:
             figure.suptitle(title)
@@ -106,6 +112,8 @@ def _values(fun: Any, *, vectorized: bool) -> Function:
 
 def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
     """f, its smoothed forms for some t of the path, and (x_k, F(x_k, t_k))."""
+    from scipy.interpolate import RegularGridInterpolator
+
     box = box_around(paths)
     largest = max(float(path.t.max()) for path in paths)
     F = fun if hasattr(fun, "value") else values
@@ -134,14 +142,16 @@ def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
     box = box_around(paths)
     contours(ax, values, box, points=80)
     largest = max(float(path.t.max()) for path in paths)
-    for path in paths:
+    for i, path in enumerate(paths):
         segments = np.stack([path.x[:-1], path.x[1:]], axis=1)
         line = LineCollection(list(segments), cmap="viridis_r", linewidths=1.8)
         line.set_array(path.t[:-1])
         line.set_clim(0, largest or 1.0)
         ax.add_collection(line)
-        ax.plot(*path.x[0], "o", color="black", markerfacecolor="white", markersize=5)
-        ax.plot(*path.x[-1], "o", color=COLOURS[1], markersize=6)
+        start, end = ("start", "end") if i == 0 else (None, None)
+        ax.plot(*path.x[0], "o", color="black", markerfacecolor="white", markersize=5, label=start)
+        ax.plot(*path.x[-1], "o", color=COLOURS[1], markersize=6, label=end)
+    ax.legend(frameon=False)
     if largest > 0:
         ax.figure.colorbar(line, ax=ax, label="t", location="bottom", shrink=0.6, aspect=30)
     ax.set(xlabel="x[0]", ylabel="x[1]", xlim=box[0], ylim=box[1])
