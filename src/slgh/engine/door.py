@@ -83,7 +83,7 @@ def read_seed(seed: Any, B: int) -> int | list[int]:
     """A non-negative integer, a fresh one for None, or a sequence of B of them."""
     seed = checks.plain(seed)
     if seed is None:
-        return secrets.randbits(64)
+        return secrets.randbits(53)  # JSON's numbers, which are doubles in many programs, keep it
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != B:
             raise ValueError(f"`seed` must be one integer, or one a problem, {B}; got {len(seed)}.")
