@@ -102,7 +102,7 @@ def test_the_record_of_a_row_has_the_way_from_the_start_to_the_end() -> None:
     shares: list[float] = []
     record = run_row(table, table.rows[2], shares.append)
     outcome, problem = Outcome(row=table.rows[2], **record), table.problem()
-    assert shares[-1] == 1.0
+    assert shares == [1.0]
     np.testing.assert_array_equal(outcome.path_x[0], np.tile(problem.x0, (6, 1)))
     np.testing.assert_array_equal(outcome.path_x[-1], outcome.x)
     assert (outcome.iteration[0], outcome.iteration[-1]) == (0, 1000)
