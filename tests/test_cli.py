@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +16,55 @@ from typer.testing import CliRunner
 
 import slgh
 from slgh.cli import app
+from slgh.cli.explained import FIELDS, parts_of, read_docstring
+from slgh.method import SLOTS
 
 run = CliRunner().invoke
 
 
-def test_methods_lists_all_of_them_with_their_equations(tmp_path: Path) -> None:
+def test_methods_lists_all_of_them_and_how_to_read_on(tmp_path: Path) -> None:
     result = run(app, ["methods", "--json", str(tmp_path / "m.json")])
     assert result.exit_code == 0
-    assert all(name in result.output for name in ("zoslgh_d", "scale_free", r"\tilde g_x", "slope_from"))
+    assert all(name in result.output for name in ("zoslgh_d", "scale_free", "slgh methods NAME explains one"))
+    assert r"\frac" not in result.output
     assert set(json.loads((tmp_path / "m.json").read_text())) == set(slgh.METHODS)
+
+
+@pytest.mark.parametrize("name", slgh.METHODS)
+def test_a_method_is_explained_with_the_equations_and_all_fields_of_its_parts(name: str) -> None:
+    result = run(app, ["methods", name], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    for part in parts_of(name).values():
+        equation = re.search(r"\.\. math::\s+(.*)", part.__doc__)
+        assert equation is not None
+        assert equation[1] in result.output
+        for field in dataclasses.fields(part):
+            assert any(re.match(rf"  {field.name} +\S", line) for line in lines), field.name
+    assert "`" not in result.output
+    assert f"--method {name}" in lines[-1]
+    assert list(json.loads(run(app, ["methods", name, "--json", "-"]).stdout)) == [name]
+
+
+def test_what_a_method_needs_is_marked_and_the_default_of_the_method_shown() -> None:
+    assert "  step        (needed) beta, the step size of x." in run(app, ["methods", "slgh_r"]).output
+    assert "  gamma       (0.5) The ratio by which t falls." in run(app, ["methods", "gradopt_hazan"]).output
+    assert "  n0          (100)" in run(app, ["methods", "gradopt_hazan"]).output
+
+
+def test_every_field_of_every_part_is_explained() -> None:
+    for parts in SLOTS.values():
+        for part in parts.values():
+            told = read_docstring(part).fields.keys() | FIELDS.keys()
+            assert {field.name for field in dataclasses.fields(part)} <= told
+
+
+def test_an_unknown_method_is_one_line() -> None:
+    result = run(app, ["methods", "slgr_r"])
+    assert result.exit_code == 2
+    assert "There is no method 'slgr_r'" in result.stderr
+    assert "Did you mean slgh_r?" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_problems_lists_all_of_them_with_what_is_known() -> None:
@@ -34,6 +77,15 @@ def test_problems_lists_all_of_them_with_what_is_known() -> None:
     assert found["rosenbrock"]["parameters"] == {"t1": 1.5, "step": 1e-4, "max_iter": 20000}
     assert [name for name, entry in found.items() if not entry["closed_form"]] == ["ackley", "hole"]
     assert [name for name, entry in found.items() if not entry["any_d"]] == ["himmelblau"]
+
+
+def test_the_examples_under_the_problems_can_be_copied_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = [line for line in run(app, ["problems"]).stdout.splitlines() if line.startswith("slgh ")]
+    assert shown[0] == "slgh minimize rosenbrock --method slgh_r --t1 1.5 --step 0.0001 --max-iter 20000"
+    assert len(shown) == 2
+    for line in shown:
+        assert run(app, [*shlex.split(line)[1:], "--quiet"]).exit_code == 0
 
 
 @pytest.mark.parametrize("command", ["methods", "problems"])
@@ -70,15 +122,64 @@ def test_the_help_lists_the_commands(arguments: list[str]) -> None:
     assert all(name in result.output for name in ("minimize", "resume", "probe", "methods", "problems", "reproduce"))
 
 
-def test_help_shows_subscripts_and_not_markup() -> None:
-    assert "x[i]**2" in " ".join(run(app, ["minimize", "--help"]).output.split())
+@pytest.mark.parametrize("command", ["minimize", "probe"])
+def test_help_shows_subscripts_and_not_markup(command: str) -> None:
+    assert "sum(x[i]**2 for i in range(d))" in " ".join(run(app, [command, "--help"]).output.replace("│", "").split())
+
+
+@pytest.mark.parametrize(("command", "examples"), [("minimize", 2), ("probe", 1)])
+def test_the_examples_of_the_help_run(
+    command: str, examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = run(app, [command, "--help"], env={"COLUMNS": "80"}).output
+    lines = [line.strip() for line in text.splitlines() if line.startswith(f" slgh {command} ")]
+    complete = [shlex.split(line) for line in lines if ".py" not in line]
+    assert len(complete) == examples
+    for words in complete:
+        result = run(app, [*words[1:], "--quiet"])
+        assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("command", [[], ["minimize"], ["resume"], ["probe"], ["methods"], ["problems"], ["reproduce"]])
+def test_help_shows_no_type_beside_flags(command: list[str]) -> None:
+    text = run(app, [*command, "--help"]).output
+    assert "--help" in text
+    assert "bool" not in text.lower()
 
 
 def test_an_unknown_command_is_one_line() -> None:
-    result = run(app, ["minimise"])
+    result = run(app, ["minimze"], prog_name="slgh")
     assert result.exit_code == 2
-    assert "Did you mean 'minimize'?" in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.stderr == "slgh: No such command 'minimze'. Did you mean 'minimize'? Try 'slgh --help'.\n"
+
+
+def test_minimise_is_minimize_and_no_list_shows_it() -> None:
+    arguments = ["x**2", "--x0", "1", "--max-evals", "50", "--seed", "1", "--quiet"]
+    assert run(app, ["minimise", *arguments]).stdout == run(app, ["minimize", *arguments]).stdout != ""
+    assert "minimise " not in run(app, ["--help"]).output
+    assert complete("slgh minimis") == []
+
+
+COMMANDS = [
+    ["minimize", "x**2 + y**2", "--x0", "1,2", "--no-plot"],
+    ["minimize", "x**2", "--x0", "1", "--json", "-", "--history"],
+    ["--help"],
+    ["methods"],
+]
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)  # nobody reads
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "slgh", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def complete(line: str) -> list[str]:

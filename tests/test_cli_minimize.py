@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -18,8 +19,10 @@ from typer.testing import CliRunner
 
 import slgh
 from slgh.cli import app
-from slgh.cli.errors import EXIT_CODES
+from slgh.cli.errors import EXIT_CODES, in_options
 from slgh.cli.job import choose_history
+from slgh.cli.outcome import show_point
+from slgh.cli.probe import with_error
 from slgh.engine import checkpoint
 from slgh.smoothing.formula import read_formula
 from slgh.smoothing.values import Values
@@ -87,7 +90,8 @@ def talks(x):
 BROKE = MINE.splitlines().index('    raise RuntimeError("the model\\nbroke")') + 1
 """The line that raises."""
 
-QUICK = ["--no-plot", "--max-evals", "200", "--seed", "7"]
+SEED = ["--seed", "7"]
+QUICK = ["--no-plot", "--max-evals", "200", *SEED]
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +123,7 @@ BAD = {
     "nothing": ([], "Pass either a formula"),
     "empty formula": (["", "--x0", "1"], "FORMULA is not an expression"),
     "unknown function": (["foo(x)", "--x0", "1"], "the functions are exp, log"),
+    "a function by another name": (["x + ln(y)", "--x0", "1,1"], "FORMULA: write log for ln; got 'ln(y)'."),
     "code injection": (["__import__('os').system('touch hacked')", "--x0", "1"], "FORMULA: functions are written"),
     "injection by a plain call": (["open('hacked', 'w')", "--x0", "1"], "the functions are"),
     "attribute access": (["x.real + ().__class__", "--x0", "1"], "Attribute is not allowed"),
@@ -135,6 +140,14 @@ BAD = {
     "x0 missing": (["x**2 + y**2"], "--x0 is missing: x0 is the start of x, y, in this order, for example --x0 1,1"),
     "x0 missing for a function": (["--fun", "mine:sphere"], "--x0 is missing"),
     "x0 too short": (["x**2 + y**2", "--x0", "1"], "must have 2 numbers, got 1: x0 is the start of x, y"),
+    "x0 too short for a sum": (
+        ["sum(x[i]**2 for i in range(5))", "--x0", "3"],
+        "the formula needs 5 variables, got 1: pass 5 numbers, or one with --d 5.",
+    ),
+    "x0 too short for a sum without a closed form": (
+        ["sum(log(1 + x[i+1]**2) for i in range(5))", "--x0", "3,3"],
+        "the formula needs 6 variables, got 2",
+    ),
     "x0 too long": (["x**2", "--x0", "1,2"], "must have 1 number, got 2"),
     "x0 of words": (["x**2", "--x0", "one"], "--x0 must be numbers with commas between them"),
     "x0 empty": (["x**2", "--x0", ""], "--x0 must be numbers"),
@@ -157,20 +170,47 @@ BAD = {
         ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1", "--gamma", "half"],
         "--gamma must be a real number",
     ),
-    "t1 of words": (["x**2", "--x0", "1", "--t1", "big"], "Invalid value for '--t1'"),
+    "t1 of words": (["x**2", "--x0", "1", "--t1", "big"], "--t1 must be a number, got 'big'."),
+    "a count of words": (["x**2", "--x0", "1", "--max-evals", "abc"], "--max-evals must be an integer, got 'abc'."),
+    "half a count": (["x**2", "--x0", "1", "--samples", "1.5"], "--samples must be an integer, got '1.5'."),
+    "an infinite count": (["x**2", "--x0", "1", "--max-iter", "inf"], "--max-iter must be an integer, got 'inf'."),
+    "a seed that is no integer": (["x**2", "--x0", "1", "--seed", "1e4"], "--seed must be an integer, got '1e4'."),
     "negative step": (
         ["x**2", "--x0", "1", "--method", "gd", "--step", "-1"],
         "--step must be a finite number above 0, got --step -1",
     ),
-    "step missing": (["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1"], "Pass --step ... (or --step theory"),
+    "step missing": (["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1"], "Pass --step NUMBER (or --step theory"),
+    "step missing for a swapped update": (
+        ["x**2", "--x0", "1", "--set", "update=adam"],
+        "`auto` needs --step, without a default because the right value depends on the function. Pass --step NUMBER.",
+    ),
+    "parameters of the paper missing": (
+        ["rosenbrock", "--method", "slgh_r"],
+        "For rosenbrock the paper took --t1 1.5 --step 0.0001 --max-iter 20000.",
+    ),
+    "one parameter of the paper missing": (
+        ["hole", "--method", "zoslgh_r", "--t1", "5", "--max-evals", "10"],
+        "For hole the paper took --step 0.01 --samples 10.",
+    ),
+    "parameters of another problem missing": (
+        ["wells", "--method", "slgh_r", "--max-iter", "10"],
+        "For wells slgh problems lists --t1 2 --step 0.1.",
+    ),
     "theory without L1": (
         ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "theory"],
-        "pass --set L1=...",
+        "pass --set L1=NUMBER",
     ),
     "bounds without a colon": (["x**2", "--x0", "1", "--bounds", "5"], "--bounds must be low:high"),
     "too many bounds": (["x**2", "--x0", "1", "--bounds", "0:2,0:2"], "one for each of the 1; got 2"),
-    "bounds the wrong way round": (["x**2", "--x0", "1", "--bounds", "2:0"], "--bounds must have low <= high"),
-    "x0 outside the bounds": (["x**2", "--x0", "3", "--bounds", "0:2"], "--x0 must lie within --bounds"),
+    "bounds the wrong way round": (
+        ["x**2", "--x0", "1", "--bounds", "2:0"],
+        "--bounds must have low <= high, got 2:0 for x.",
+    ),
+    "x0 outside the bounds": (
+        ["x**2 + y", "--x0", "1,3", "--bounds", "0:2"],
+        "--x0 must lie within --bounds, 0:2 for y; got 3.",
+    ),
+    "x0 outside a vector's bounds": (["ackley", "--bounds", "0:6,0:2"], "0:2 for x[1]; got 5."),
     "no evaluations": (["x**2", "--x0", "1", "--max-evals", "0"], "--max-evals must be an integer >= 1"),
     "negative seconds": (["x**2", "--x0", "1", "--max-seconds", "-1"], "--max-seconds must be a finite number >= 0"),
     "negative seed": (["x**2", "--x0", "1", "--seed", "-1"], "--seed must be an integer >= 0, got --seed -1"),
@@ -331,7 +371,57 @@ def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> Non
     assert "101 evaluations, 99 gradients, 99 iterations" in block["cost"]
     assert "completed: The planned iterations were completed." in block["status"]
     assert block["seed"].split()[1] == "7"
-    assert block["again"].endswith("slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --max-evals 200 --seed 7")
+    assert block["again"].endswith("slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --no-plot --max-evals 200 --seed 7")
+
+
+def test_counts_may_be_written_with_an_exponent() -> None:
+    found = minimize("ackley", "--d", "1e1", "--max-evals", "3e2", "--max-iter", "1e2", "--samples", "2.0", *SEED)
+    assert (found["d"], found["method"]["oracle"]["samples"]) == (10, 2)
+    plain = minimize("ackley", "--d", "10", "--max-evals", "300", "--max-iter", "100", "--samples", "2", *SEED)
+    assert found["x"] == plain["x"]
+
+
+def test_points_are_shown_whole_up_to_twenty_numbers() -> None:
+    names = tuple(f"x{i}" for i in range(7))
+    assert show_point(np.arange(7.0), names) == ", ".join(f"x{i} = {i}" for i in range(7))
+    assert show_point(np.arange(20.0), ()) == ", ".join(map(str, range(20)))
+    assert show_point(np.arange(21.0), ()) == "0, 1, 2, 3, ..., 19, 20  (--quiet or --json FILE gives all 21)"
+
+
+def told(*arguments: str, label: str) -> list[str]:
+    """What the block says under a label."""
+    lines = run("minimize", *arguments, "--no-plot", env={"COLUMNS": "300"}).stdout.splitlines()
+    return [line.removeprefix(label).strip() for line in lines if line.split(" ")[0] == label]
+
+
+def test_what_was_assumed_is_noted() -> None:
+    scale = "t1 = 1 was assumed, since x0 = 0 tells no scale: pass --t1 or --bounds."
+    budget = "--max-evals 1400 was taken, the default in 2 variables."
+    zero, limited = ["(x - 1)**2 + y**2", "--x0", "0,0"], ["--max-evals", "50"]
+    assert told(*zero, label="note") == [scale, budget]
+    assert told(*zero, *limited, label="note") == [scale]
+    assert told(*zero, *limited, "--t1", "2", label="note") == []
+    assert told(*zero, *limited, "--bounds", "-1:1", label="note") == []
+    assert told("x**2", "--x0", "1", "--max-seconds", "5", label="note") == [
+        "--max-evals 1200 was taken, the default in 1 variable."
+    ]
+    descent = ["x**2", "--x0", "0", "--method", "gd", "--step", "0.1"]
+    assert told(*descent, label="note") == ["--max-iter 10000 was taken, the default."]
+    assert told(*descent, "--max-iter", "5", label="note") == []
+
+
+def test_a_run_that_diverged_is_told_to_take_a_smaller_step() -> None:
+    advice = "A smaller --step may help."
+    (diverged,) = told("x**2", "--x0", "1", "--method", "gd", "--step", "1e9", label="status")
+    assert diverged.startswith("nonfinite")
+    assert diverged.endswith(advice)
+    (elsewhere,) = told(
+        "--fun", "mine:nothing", "--x0", "1", "--method", "zosgd", "--t1", "1", "--step", "1", label="status"
+    )
+    assert elsewhere.startswith("nonfinite")
+    assert advice not in elsewhere
+    (planned,) = told("x**2", "--x0", "1", "--method", "gd", "--step", "10", "--max-iter", "9", label="status")
+    assert advice not in planned
 
 
 def test_the_last_command_repeats_a_run_whose_seed_was_drawn() -> None:
@@ -400,7 +490,7 @@ def test_exit_codes() -> None:
     assert run("minimize", *descent, "--target", "2").exit_code == 0
     assert run("minimize", "--fun", "mine:nothing", "--x0", "1", "--no-plot").exit_code == 4
     assert run("minimize", "log(x)", "--x0", "-1", "--no-plot", "--on-nonfinite", "raise").exit_code == 4
-    assert set(EXIT_CODES) == {0, 1, 2, 3, 4, 130}
+    assert set(EXIT_CODES) == {0, 1, 2, 3, 4, 130, 141}
     text = run("minimize", "--help").stdout
     assert all(meaning in text for meaning in EXIT_CODES.values())
 
@@ -475,6 +565,26 @@ def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None
         assert b"himmelblau: auto" in content
 
 
+@pytest.mark.parametrize(
+    ("formula", "labels"),
+    [("u**2 + (v - 1)**2", ("u", "v")), ("w**2", ("w", "")), ("sum(x[i]**2 for i in range(2))", ("x[0]", "x[1]"))],
+)
+def test_the_axes_of_the_path_are_the_variables_of_the_formula(
+    formula: str, labels: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures, plot = [], slgh.report.plots.plot
+
+    def watched(*args: Any, **options: Any) -> Any:
+        figures.append(plot(*args, **options))
+        return figures[-1]
+
+    monkeypatch.setattr("slgh.report.plots.plot", watched)
+    x0 = ",".join("1" for label in labels if label)
+    assert "drawn     a.png" in run("minimize", formula, "--x0", x0, "--max-evals", "50", "--plot", "a.png").stdout
+    axes = figures[0].axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == labels
+
+
 def test_runs_in_many_variables_and_stochastic_ones_are_drawn_without_the_function(folder: Path) -> None:
     assert "drawn     a.png\n" in run("minimize", "ackley", "--d", "5", "--max-evals", "99", "--plot", "a.png").stdout
     stochastic = ["--fun", "mine:term", "--terms", "10", "--x0", "0", "--max-evals", "99", "--plot", "b.png"]
@@ -546,7 +656,7 @@ def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) ->
     assert not (folder / "kept" / "result.json").exists()
     resumed = run("resume", "kept", "--json", "-", "--history")
     assert resumed.exit_code == 0, resumed.output
-    expected = minimize(*SLOW, "--max-evals", "800", "--history")
+    expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
     assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # which a resumed run does not ask for
     kept = json.loads((folder / "kept" / "result.json").read_text())
     assert (kept["x"], kept["repeat"]) == (expected["x"], expected["repeat"])
@@ -561,8 +671,8 @@ def test_ctrl_c_prints_what_there_is_and_how_to_go_on(folder: Path) -> None:
     assert "status    interrupted" in out
     assert err == "slgh: interrupted. It goes on with: slgh resume 'my run'\n"
     resumed = run("resume", "my run", "--json", "-", "--history")
-    expected = minimize(*SLOW, "--max-evals", "800", "--history")
-    assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}
+    expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
+    assert differences(json.loads(resumed.stdout), expected) == set()
 
 
 def test_ctrl_c_without_a_folder_says_what_would_have_kept_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -593,6 +703,30 @@ def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder:
     assert shlex.split(found["repeat"]).count("--max-evals") == 1
     assert "--max-evals 400" in found["repeat"]
     assert json.loads(run("resume", "kept", "--json", "-").stdout)["nfev"] == expected["nfev"], "the limit is kept"
+
+
+def test_a_resumed_run_says_which_time_it_counts_and_where_it_began(folder: Path) -> None:
+    first = run("minimize", "--fun", "mine:sphere", "--x0", "2,3", *QUICK, "--max-seconds", "0", "--run", "kept")
+    assert first.exit_code == 3
+    assert "from 5 at x0" in first.stdout
+    assert "in this sitting" not in first.stdout
+    resumed = run("resume", "kept", "--max-seconds", "60")
+    assert resumed.exit_code == 0
+    assert "from 5 at x0" in resumed.stdout
+    assert " s in this sitting\n" in resumed.stdout
+
+
+def test_a_run_without_a_picture_is_resumed_and_repeated_without_one(folder: Path) -> None:
+    first = run("minimize", "x**2", "--x0", "1", *QUICK, "--run", "kept")
+    assert "--no-plot" in first.stdout
+    resumed = run("resume", "kept")
+    assert "drawn" not in resumed.stdout
+    assert "--no-plot" in resumed.stdout
+    assert not (folder / "slgh-path.png").exists()
+    assert "drawn     a.png" in run("resume", "kept", "--plot", "a.png").stdout
+    second = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--run", "other", "--plot", "b.png")
+    assert "--plot b.png" in second.stdout
+    assert "drawn     slgh-path.png" in run("resume", "other").stdout
 
 
 def test_the_seed_of_a_kept_run_is_fixed_when_it_is_drawn(folder: Path) -> None:
@@ -688,11 +822,43 @@ def test_probe_prints_a_table_and_what_to_do(folder: Path) -> None:
     found = json.loads((folder / "p.json").read_text())
     assert found["t1"] == expected.t1
     assert found["reached"] == expected.reached.tolist()
-    assert expected.message in " ".join(result.stdout.split())
+    assert in_options(expected.message) in " ".join(result.stdout.split())
     assert "Drawn: p.png" in result.stdout
     assert (folder / "p.png").read_bytes()[:4] == b"\x89PNG"
     quiet = run(*arguments, "--quiet").stdout.split()
     assert (float(quiet[0]), quiet[1]) == (expected.t1, str(expected.helps).lower())
+
+
+def test_the_table_of_probe_fits_80_columns_and_is_explained() -> None:
+    result = run("probe", "ackley", "--d", "10", "--seed", "0", env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+    assert "…" not in result.stdout
+    assert max(map(len, lines)) <= 80
+    expected = slgh.probe(slgh.problems.ackley(10).fun, slgh.problems.ackley(10).x0, vectorized=True, seed=0)
+    rows = [line.split() for line in lines if re.match(r" [\d.]+ ", line)]
+    assert [float(row[0]) for row in rows] == [float(f"{t:.3g}") for t in expected.t]
+    assert [float(row[-1]) for row in rows] == [float(f"{score:.3g}") for score in expected.score]
+    assert [row[1] == "*" for row in rows] == [t == expected.t1 for t in expected.t]
+    assert all(word in result.stdout for word in ("SNR: ", "reached: ", "score: "))
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (10.714, 0.023, "10.71(2)"),
+        (-0.0449, 0.08, "-0.04(8)"),
+        (5.18, 0.096, "5.2(1)"),
+        (6.14e-4, 2.1e-4, "6(2)e-04"),
+        (123456.0, 1200.0, "1.23(1)e+05"),
+        (7.0, 30.0, "1(3)e+01"),
+        (0.0, 0.2, "0.0(2)"),
+        (1.23456789, 1e-7, "1.235"),
+        (1.5, 0.0, "1.5"),
+        (1.5, float("nan"), "1.5"),
+    ],
+)
+def test_errors_stand_in_parentheses(value: float, error: float, text: str) -> None:
+    assert with_error(value, error) == text
 
 
 @pytest.mark.parametrize(

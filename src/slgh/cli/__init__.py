@@ -11,7 +11,7 @@ from slgh.cli.common import console
 from slgh.cli.errors import EXIT_CODES, Commands
 from slgh.cli.lists import methods, problems
 from slgh.cli.minimize import minimize
-from slgh.cli.options import FormulaCommand
+from slgh.cli.options import Command, FormulaCommand
 from slgh.cli.probe import probe
 from slgh.cli.reproduce import reproduce
 from slgh.cli.resume import resume
@@ -41,7 +41,7 @@ def main(
 
 
 app.command(cls=FormulaCommand, epilog=CODES)(minimize)
-app.command(epilog=CODES)(resume)
+app.command(cls=Command, epilog=CODES)(resume)
 app.command(cls=FormulaCommand)(probe)
 for command in (methods, problems, reproduce):
-    app.command()(command)
+    app.command(cls=Command)(command)

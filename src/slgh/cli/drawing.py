@@ -92,8 +92,16 @@ def _figure(outcome: Outcome, fun: Any) -> Any:
     from slgh.report.plots import plot
 
     figure = plot(outcome.result, fun, vectorized=True, title=title_of(outcome).replace("$", r"\$"))
+    if fun is not None and "x" in outcome.result.history:
+        _name_axes(figure.axes[0], outcome.objective.variables)
     plt.close(figure)
     return figure
+
+
+def _name_axes(ax: Any, variables: tuple[str, ...]) -> None:
+    """Write the formula's variables, of which there are one or two, at the axes of the path."""
+    for write, name in zip((ax.set_xlabel, ax.set_ylabel), variables, strict=False):
+        write(name)
 
 
 def _write_page(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import typer
 import typer.core
 
 from slgh.cli.common import Refused
+from slgh.cli.options import untyped_flags
 from slgh.cli.user_code import UserCodeFailed
 
 EXIT_CODES = {
@@ -22,6 +24,7 @@ EXIT_CODES = {
     3: "cut short by --max-evals or --max-seconds",
     4: "gave up: values were not finite",
     130: "interrupted by Ctrl-C",
+    141: "nobody reads the output any more, as after | head",
 }
 
 OPTIONS = {
@@ -33,6 +36,9 @@ OPTIONS = {
     )
 } | {"sample_xi": "--terms", "checkpoint": "--run", "t": "--radii", "formula": "FORMULA"}
 """What arguments of the library are called here."""
+
+ALIASES = {"minimise": "minimize"}
+"""Other spellings of commands, which no list shows."""
 
 DEBUG = " --debug shows the traceback."
 
@@ -50,6 +56,11 @@ class Commands(typer.core.TyperGroup):
             warnings.showwarning = show_warning
             try:
                 code = super().main(arguments, standalone_mode=False, **extra)
+                sys.stdout.flush()  # here, where a closed pipe can be told from a defect
+            except (BrokenPipeError, SystemExit) as end:
+                if not is_closed_pipe(end):
+                    raise
+                code = leave_pipe()
             except Exception as error:
                 message, code = explain(error)
                 if "--debug" in arguments:
@@ -61,6 +72,26 @@ class Commands(typer.core.TyperGroup):
             return code
         sys.exit(code)
 
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name, or by another spelling of it."""
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters of slgh itself."""
+        return untyped_flags(super().get_params(ctx))
+
+
+def is_closed_pipe(error: BaseException) -> bool:
+    """Whether whoever read our output has gone; Rich and Typer have made a SystemExit of it, each in its way."""
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
+
+
+def leave_pipe() -> int:
+    """Write no more, not even what is buffered as the interpreter ends; returns the exit code, as SIGPIPE's."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return 141
+
 
 def explain(error: Exception) -> tuple[str, int]:
     """An exception in one line, and its exit code."""
@@ -71,7 +102,8 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, UsageError):
         where = getattr(error, "ctx", None)
         path = where.command_path if where else "slgh"
-        return f"{' '.join(error.format_message().split()).rstrip('.')}. Try '{path} --help'.", 2
+        said = " ".join(error.format_message().split()).rstrip(".")
+        return f"{said}{'' if said.endswith('?') else '.'} Try '{path} --help'.", 2
     if isinstance(error, UserCodeFailed):
         return text + notes.replace(" raised", " Raised") + DEBUG, 1
     if text.startswith("`"):  # as all refusals of the library do, with the name of the argument
@@ -90,17 +122,27 @@ def in_options(text: str) -> str:
     >>> in_options("`gamma` must lie in (0, 1), got gamma=1.5.")
     '--gamma must lie in (0, 1), got --gamma 1.5.'
     >>> in_options('Pass step=... (or step="theory" with L1=...).')
-    'Pass --step ... (or --step theory with --set L1=...).'
+    'Pass --step NUMBER (or --step theory with --set L1=NUMBER).'
     """
 
     def given(found: re.Match[str]) -> str:
-        name, value = found[1], found[3]
+        name, value = found[1], "NUMBER" if found[3] == "..." else found[3]
         if name in OPTIONS:
             return f"{OPTIONS[name]} {value}"
-        return f"--set {name}=..." if value == "..." else found[0]
+        return f"--set {name}={value}" if found[3] == "..." else found[0]
 
     text = re.sub(r"`(\w+)`", lambda found: OPTIONS.get(found[1], found[0]), text)
     return re.sub(r"\b(\w+)=(['\"]?)(\.\.\.|[^\s'\",;()]*[^\s'\",;().])\2", given, text)
+
+
+def as_options(arguments: Mapping[str, Any]) -> str:
+    """Arguments of the library as they are typed here.
+
+    >>> as_options({"t1": 1.5, "max_iter": 20000})
+    '--t1 1.5 --max-iter 20000'
+    """
+    shown = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in arguments.items()}
+    return " ".join(f"{OPTIONS[name]} {value}" for name, value in shown.items())
 
 
 def show_warning(

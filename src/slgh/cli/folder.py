@@ -13,7 +13,7 @@ from typing import Any
 from slgh.cli.common import as_json, fail
 from slgh.cli.job import Job, Outcome, run
 from slgh.cli.objective import Objective, Source
-from slgh.cli.outcome import as_dict
+from slgh.cli.outcome import as_dict, at_start
 from slgh.engine.checkpoint import Checkpoint
 
 FORMAT = 1
@@ -39,9 +39,9 @@ def begin(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Ou
         raise
 
 
-def write(folder: Path, job: Job, ended: str | None = None) -> None:
-    """Replace run.json as a whole; `ended` is the status that the run ended with."""
-    content = {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), "ended": ended}
+def write(folder: Path, job: Job, **known: Any) -> None:
+    """Replace run.json as a whole; known are the status that the run `ended` with, and f(x0) as `fun_x0`."""
+    content = {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), **known}
     replace(folder / RUN, json.dumps(content, indent=1) + "\n")
 
 
@@ -85,13 +85,20 @@ def read_job(folder: Path, found: dict[str, Any]) -> Job:
         fail(f"{folder / RUN} lacks what a run needs: it is damaged, or of another version of slgh.")
 
 
-def keep(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Outcome:
-    """Run, or go on, saving how far it has come; at the end the folder holds the result too."""
+def keep(
+    folder: Path, job: Job, objective: Objective, *, progress: bool, before: dict[str, Any] | None = None
+) -> Outcome:
+    """Run, or go on, saving how far it has come; at the end the folder holds the result too.
+
+    `before` is what run.json says, where there were sittings before.
+    """
     checkpoint = Checkpoint(path=folder / CHECKPOINT, every_seconds=job.save_every)
     outcome = run(job, objective, progress=progress, checkpoint=checkpoint)
+    if before is not None:
+        outcome = dataclasses.replace(outcome, resumed=True, earlier_start=before.get("fun_x0"))
     try:
         replace(folder / RESULT, as_json(as_dict(outcome, history=False)))
-        write(folder, job, ended=outcome.result.status.name)
+        write(folder, job, ended=outcome.result.status.name, fun_x0=at_start(outcome))
     except OSError as error:
         warnings.warn(f"{folder} cannot be written any more ({error}).", RuntimeWarning, stacklevel=2)
     return outcome

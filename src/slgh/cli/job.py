@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from dataclasses import dataclass
@@ -9,12 +10,13 @@ from typing import Any
 
 import slgh
 from slgh.cli.common import fail
-from slgh.cli.errors import OPTIONS
-from slgh.cli.objective import Objective, Source
+from slgh.cli.errors import OPTIONS, as_options
+from slgh.cli.objective import OF_THE_PAPER, Objective, Source
 from slgh.cli.start import read_bounds
 from slgh.compose import FRONT_DOOR
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.limits import read_limits
+from slgh.engine.limits import Limits, read_limits
+from slgh.method import METHODS, SLOTS
 from slgh.result import Result
 
 CELLS, WIDEST = 2_000_000, 1000
@@ -39,8 +41,23 @@ class Job:
     history: int | str = 1000
     save_every: float = 10.0
     """Seconds between two checkpoints, where the run is kept in a folder."""
+    no_plot: bool = False
     typed: tuple[str, ...] = ()
     """The command as it was typed, for the line that repeats it."""
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return str(self.params.get("schedule", METHODS[self.method].schedule))
+
+    @property
+    def given_limits(self) -> dict[str, Any]:
+        """The limits that were given; None is none."""
+        return {name: getattr(self, name) for name in ("max_evals", "max_iter", "max_seconds", "target")}
+
+    def limits(self, d: int) -> Limits:
+        """The limits, with the default where none was given."""
+        return read_limits(d, planned=self.schedule == "budget", **self.given_limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +69,10 @@ class Outcome:
     result: Result
     seconds: float
     """How long it took, in this sitting."""
+    resumed: bool = False
+    """Whether there were sittings before."""
+    earlier_start: float | None = None
+    """f(x0), where an earlier sitting has kept it."""
 
 
 def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoint | None = None) -> Outcome:
@@ -60,26 +81,41 @@ def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoin
         fail("--workers goes with --fun; a formula is evaluated at all points at once.")
     arguments = objective.arguments(job.method, job.params.get("oracle"))
     begun = time.monotonic()
-    with objective.unwarned():
-        result = slgh.minimize(
-            arguments.pop("fun"),
-            objective.x0,
-            method=job.method,
-            bounds=read_bounds(job.source.bounds, objective.d),
-            max_evals=job.max_evals,
-            max_iter=job.max_iter,
-            max_seconds=job.max_seconds,
-            target=job.target,
-            seed=job.seed,
-            workers=job.workers,
-            progress=progress,
-            history=job.history,
-            on_nonfinite=job.on_nonfinite,
-            checkpoint=checkpoint,
-            **arguments,
-            **job.params,
-        )
+    try:
+        with objective.unwarned():
+            result = slgh.minimize(
+                arguments.pop("fun"),
+                objective.x0,
+                method=job.method,
+                bounds=read_bounds(job.source.bounds, objective.x0, objective.variables),
+                **job.given_limits,
+                seed=job.seed,
+                workers=job.workers,
+                progress=progress,
+                history=job.history,
+                on_nonfinite=job.on_nonfinite,
+                checkpoint=checkpoint,
+                **arguments,
+                **job.params,
+            )
+    except TypeError as error:
+        if " without a default " in str(error) and (usual := usual_parameters(job, objective)):
+            raise TypeError(f"{error} {usual}") from error
+        raise
     return Outcome(job=job, objective=objective, result=result, seconds=time.monotonic() - begun)
+
+
+def usual_parameters(job: Job, objective: Objective) -> str:
+    """A sentence on what a test problem is run with, of what the method takes and was not given."""
+    slots = (SLOTS[slot][job.params.get(slot, getattr(METHODS[job.method], slot))] for slot in SLOTS)
+    taken = {f.name for part in slots for f in dataclasses.fields(part)} - job.params.keys()
+    if job.max_evals is None and job.max_iter is None:
+        taken.add("max_iter")
+    shown = as_options({name: value for name, value in objective.parameters.items() if name in taken})
+    if not shown:
+        return ""
+    who = "the paper took" if objective.title in OF_THE_PAPER else "slgh problems lists"
+    return f"For {objective.title} {who} {shown}."
 
 
 def choose_history(d: int, schedule: str, limits: dict[str, Any], *, path: bool) -> int | str:

@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich import box
 from rich.table import Table
 
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, refuse_unwritable, write_json
-from slgh.method import METHODS, SLOTS
+from slgh import checks
+from slgh.cli.common import (
+    STDOUT,
+    Debug,
+    JsonFile,
+    Quiet,
+    complete_methods,
+    console,
+    fail,
+    refuse_unwritable,
+    write_json,
+)
+from slgh.cli.errors import as_options
+from slgh.cli.explained import print_method, required
+from slgh.cli.objective import OF_THE_PAPER
+from slgh.method import METHODS
 from slgh.problems import PROBLEMS, Problem
 
-OF_THE_PAPER = ("ackley", "himmelblau", "hole", "rosenbrock")
-"""Problems of the paper's experiments; their parameters are what it ran."""
+EXAMPLE, METHOD = "rosenbrock", "slgh_r"
+"""A problem and a method that show how to pass parameters."""
 
 
-def methods(json_file: JsonFile = None, quiet: Quiet = False, debug: Debug = False) -> None:
-    """List the methods as compositions of parts, and the parts with their equations.
+def methods(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A method to explain.", autocompletion=complete_methods, show_default=False
+        ),
+    ] = None,
+    json_file: JsonFile = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """List the methods; or explain one: its parts, their equations and fields.
 
     With --quiet the names alone.
     """
+    if name is not None and name not in METHODS:
+        fail(f"There is no method {name!r}; choose from {', '.join(METHODS)}.{checks.did_you_mean(name, METHODS)}")
     refuse_unwritable(json_file)
+    chosen = METHODS if name is None else {name: METHODS[name]}
     if quiet and json_file != STDOUT:
-        print("\n".join(METHODS))
+        print("\n".join(chosen))
     elif json_file != STDOUT:
-        _print_methods()
+        _print_methods() if name is None else print_method(name)
     write_json(
         json_file,
         {
-            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": _required(n), "about": r.about}
-            for n, r in METHODS.items()
+            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": required(n), "about": r.about}
+            for n, r in chosen.items()
         },
     )
 
@@ -42,17 +69,10 @@ def _print_methods() -> None:
         table.add_column(heading, no_wrap=heading in ("method", "needs"))
     for name, recipe in METHODS.items():
         composition = f"{recipe.oracle} x {recipe.schedule} x {recipe.update}"
-        table.add_row(name, composition, ", ".join(_required(name)) or "-", recipe.about)
+        table.add_row(name, composition, ", ".join(required(name)) or "-", recipe.about)
     console.print(table)
     console.print("What a method needs has no default, because the right value depends on the function.", style="dim")
-    for slot, parts in SLOTS.items():
-        console.print(f"\n[bold]{slot}[/bold]")
-        for name, part in parts.items():
-            summary, equation = _summary(part)
-            console.print(f"  [cyan]{name}[/cyan]({_signature(part)}): {summary}", soft_wrap=True)
-            for line in equation:
-                console.print(f"      {line}", markup=False, soft_wrap=True)
-    console.print("\nhelp(slgh.oracles.Forward) and its like explain the fields.", style="dim")
+    console.print("slgh methods NAME explains one: its parts, their equations and fields.", style="dim")
 
 
 def problems(json_file: JsonFile = None, quiet: Quiet = False, debug: Debug = False) -> None:
@@ -100,10 +120,12 @@ def _print_problems(known: dict[str, Problem]) -> None:
         )
     console.print(table)
     console.print(
-        f"Run one with slgh minimize NAME. The parameters of {', '.join(OF_THE_PAPER)} are those of the paper's "
-        "experiments: slgh reproduce.",
+        f"The parameters of {', '.join(OF_THE_PAPER)} are those of the paper's experiments (slgh reproduce). They "
+        "are passed as options, or left out with --method auto:",
         style="dim",
     )
+    for options in (f" --method {METHOD} {as_options(known[EXAMPLE].parameters)}", ""):
+        console.print(f"slgh minimize {EXAMPLE}{options}", markup=False, soft_wrap=True)
 
 
 def _minimum(problem: Problem) -> str:
@@ -122,30 +144,3 @@ def _any_number(name: str) -> bool:
 
 def _point(x: Any) -> str:
     return f"({', '.join(f'{round(v, 6) + 0.0:.4g}' for v in x.tolist())})"
-
-
-def _required(name: str) -> list[str]:
-    """The parameters without a default."""
-    recipe = METHODS[name]
-    parts = (SLOTS[slot][getattr(recipe, slot)] for slot in SLOTS)
-    fields = (f for part in parts for f in dataclasses.fields(part))
-    return [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in recipe.defaults]
-
-
-def _signature(part: Any) -> str:
-    """The fields of a part with their defaults."""
-    return ", ".join(
-        f.name if f.default is dataclasses.MISSING else f"{f.name}={f.default!r}" for f in dataclasses.fields(part)
-    )
-
-
-def _summary(part: Any) -> tuple[str, list[str]]:
-    """The first line of a part's docstring, and its equation."""
-    lines = inspect.getdoc(part).splitlines()  # type: ignore[union-attr]
-    start = next(i for i, line in enumerate(lines) if line.startswith(".. math::"))
-    equation = [lines[start].removeprefix(".. math::").strip()]
-    for line in lines[start + 1 :]:
-        if line and not line.startswith(" "):
-            break
-        equation.append(line.strip())
-    return lines[0], [line for line in equation if line]

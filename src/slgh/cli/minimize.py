@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -27,6 +28,8 @@ from slgh.cli.options import (
     Fun,
     Seed,
     VectorizedFun,
+    count,
+    number,
 )
 from slgh.cli.output import read_output, tell
 from slgh.method import METHODS
@@ -45,10 +48,11 @@ def minimize(
     vectorized: VectorizedFun = False,
     terms: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="--fun is the mean of N terms, each called as fun(x, i): a stochastic method takes some of them.",
-            rich_help_panel=FUNCTION,
+        count(
+            "--terms",
+            "N",
+            "--fun is the mean of N terms, each called as fun(x, i): a stochastic method takes some of them.",
+            FUNCTION,
         ),
     ] = None,
     fallback: Annotated[
@@ -71,16 +75,12 @@ def minimize(
             rich_help_panel=METHOD,
         ),
     ] = "auto",
-    t1: Annotated[
-        float | None, typer.Option("--t1", metavar="T", help="The first smoothing radius.", rich_help_panel=METHOD)
-    ] = None,
+    t1: Annotated[float | None, number("--t1", "T", "The first smoothing radius.", METHOD)] = None,
     gamma: Annotated[
         str | None,
         typer.Option(metavar="RATIO", help="The ratio by which t falls; or tuned.", rich_help_panel=METHOD),
     ] = None,
-    eta: Annotated[
-        float | None, typer.Option(metavar="STEP", help="The step size of t (slgh_d).", rich_help_panel=METHOD)
-    ] = None,
+    eta: Annotated[float | None, number("--eta", "STEP", "The step size of t (slgh_d).", METHOD)] = None,
     step: Annotated[
         str | None,
         typer.Option(
@@ -89,15 +89,10 @@ def minimize(
             rich_help_panel=METHOD,
         ),
     ] = None,
-    samples: Annotated[
-        int | None, typer.Option(metavar="M", help="Random directions an iteration.", rich_help_panel=METHOD)
-    ] = None,
-    floor: Annotated[
-        float | None, typer.Option(metavar="T", help="The least smoothing radius.", rich_help_panel=METHOD)
-    ] = None,
+    samples: Annotated[int | None, count("--samples", "M", "Random directions an iteration.", METHOD)] = None,
+    floor: Annotated[float | None, number("--floor", "T", "The least smoothing radius.", METHOD)] = None,
     noise: Annotated[
-        float | None,
-        typer.Option(metavar="NU", help="Values of f have an error of up to NU (Algorithm 4).", rich_help_panel=METHOD),
+        float | None, number("--noise", "NU", "Values of f have an error of up to NU (Algorithm 4).", METHOD)
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -109,24 +104,14 @@ def minimize(
         ),
     ] = None,
     max_evals: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="At most so many values and gradients; auto plans by it.", rich_help_panel=LIMITS
-        ),
+        int | None, count("--max-evals", "N", "At most so many values and gradients; auto plans by it.", LIMITS)
     ] = None,
-    max_iter: Annotated[
-        int | None, typer.Option(metavar="N", help="At most so many iterations.", rich_help_panel=LIMITS)
-    ] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="At most so many seconds.", rich_help_panel=LIMITS)
-    ] = None,
-    target: Annotated[
-        float | None, typer.Option(metavar="F", help="Stop at a value of at most this.", rich_help_panel=LIMITS)
-    ] = None,
+    max_iter: Annotated[int | None, count("--max-iter", "N", "At most so many iterations.", LIMITS)] = None,
+    max_seconds: Annotated[float | None, number("--max-seconds", "SECONDS", "At most so many seconds.", LIMITS)] = None,
+    target: Annotated[float | None, number("--target", "F", "Stop at a value of at most this.", LIMITS)] = None,
     seed: Seed = None,
     workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Evaluate --fun in so many processes; -1: all cores.", rich_help_panel=FUNCTION),
+        int | None, count("--workers", "N", "Evaluate --fun in so many processes; -1: all cores.", FUNCTION)
     ] = None,
     on_nonfinite: Annotated[
         str,
@@ -146,9 +131,7 @@ def minimize(
             rich_help_panel=OUTPUT,
         ),
     ] = None,
-    save_every: Annotated[
-        float, typer.Option(metavar="SECONDS", help="How often --run saves.", rich_help_panel=OUTPUT)
-    ] = 10.0,
+    save_every: Annotated[float, number("--save-every", "SECONDS", "How often --run saves.", OUTPUT)] = 10.0,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -168,7 +151,7 @@ def minimize(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Minimise a formula, a test problem or a Python function, and draw the path.
+    """Minimise a formula, a test problem or a Python function; draw the path.
 
     slgh minimize 'x**4 - 3*x**2 + x' --x0 2
 
@@ -205,25 +188,23 @@ def minimize(
     )
     with output.reserved():
         objective = read_objective(source)
-    limits: dict[str, Any] = {
-        "max_evals": max_evals,
-        "max_iter": max_iter,
-        "max_seconds": max_seconds,
-        "target": target,
-    }
-    schedule = params.get("schedule", METHODS[method].schedule)
     job = Job(
         source=source,
         method=method,
         params=params,
-        **limits,
+        max_evals=max_evals,
+        max_iter=max_iter,
+        max_seconds=max_seconds,
+        target=target,
         seed=secrets.randbits(32) if seed is None else seed,
         workers=workers,
         on_nonfinite=on_nonfinite,
-        history=choose_history(objective.d, schedule, limits, path=output.plot is not None),
         save_every=save_every,
+        no_plot=no_plot,
         typed=tuple(ctx.meta[TYPED]),
     )
+    history_kept = choose_history(objective.d, job.schedule, job.given_limits, path=output.plot is not None)
+    job = dataclasses.replace(job, history=history_kept)
     with output.reserved():
         if run_folder is None:
             outcome = run(job, objective, progress=output.shows_progress)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
 """Oracles that need a gradient or a closed form."""
+
+OF_THE_PAPER = ("ackley", "himmelblau", "hole", "rosenbrock")
+"""Problems of the paper's experiments; their parameters are what it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class Objective:
     """Why a formula has none."""
     vectorized: bool = True
     terms: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """What a test problem is usually run with."""
 
     @property
     def d(self) -> int:
@@ -179,6 +185,7 @@ def read_problem(name: str, source: Source) -> Objective:
         values=problem.fun,
         grad=problem.grad,
         closed=problem.smooth,
+        parameters=problem.parameters,
     )
 
 
@@ -191,6 +198,27 @@ def _read_text(text: str, d: int | None) -> Formula:
             raise
         raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
     return read(text, d, None)
+
+
+def _values_of(text: str, d: int | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The formula and its gradient, unsmoothed."""
+    from slgh.smoothing.values import Values
+
+    plain = Values(_read_text(text, d))
+    return plain.fun, plain.grad
+
+
+def _refuse_too_few(formula: Formula, values: Callable[..., Any], x0: NDArray[np.float64]) -> None:
+    """Say how many variables a formula needs whose sums run over ranges of plain numbers, such as range(5)."""
+    try:
+        with np.errstate(all="ignore"):
+            values(x0)
+    except ValueError as error:
+        reached = re.search(r"reaches variable \w+\[(\d+)\]", str(error))
+        if reached is None or "d" in map(str, formula.expression.free_symbols):
+            raise
+        n = int(reached[1]) + 1
+        fail(f"--x0: the formula needs {n} variables, got {len(x0)}: pass {n} numbers, or one with --d {n}.")
 
 
 def read_formula(text: str, source: Source) -> Objective:
@@ -209,17 +237,16 @@ def read_formula(text: str, source: Source) -> Objective:
     if len(x0) < formula.least:
         fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
     closed, why = None, None
+    d = None if names else len(x0)
     try:
-        closed = smooth(text, d=None if names else len(x0), fallback=source.fallback)
+        closed = smooth(text, d=d, fallback=source.fallback)
         values, grad = closed.fun, None
     except NotInClosedForm as error:
         if source.fallback is not None:
             raise
-        from slgh.smoothing.values import Values
-
         why = error
-        plain = Values(_read_text(text, None if names else len(x0)))
-        values, grad = plain.fun, plain.grad
+        values, grad = _values_of(text, d)
+    _refuse_too_few(formula, values, x0)
     form = (
         "no closed form" if closed is None else f"smoothed by {source.fallback}" if source.fallback else "closed form"
     )

@@ -3,15 +3,54 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 import typer.core
 
-from slgh.cli.common import complete_problems
+from slgh.cli.common import complete_problems, fail
 
 FUNCTION, METHOD, LIMITS, OUTPUT = "Function and start", "Method", "Limits", "Output"
 """The panels of the help."""
+
+
+def read_count(text: str) -> int:
+    """A whole number, also as 1e4.
+
+    >>> read_count("1e4")
+    10000
+    """
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def count(option: str, metavar: str, about: str, panel: str | None = None) -> Any:
+    """An option for how many there are of something."""
+    return _read(option, read_count, "an integer", metavar=metavar, help=about, rich_help_panel=panel)
+
+
+def number(option: str, metavar: str, about: str, panel: str | None = None) -> Any:
+    """An option for a real number."""
+    return _read(option, float, "a number", metavar=metavar, help=about, rich_help_panel=panel)
+
+
+def _read(option: str, read: Callable[[str], float], kind: str, **shown: Any) -> Any:
+    """An option that refuses in our words what is not of its kind."""
+
+    def parse(text: str) -> float:
+        try:
+            return read(text)
+        except ValueError:
+            fail(f"{option} must be {kind}, got {text!r}.")
+
+    return typer.Option(option, parser=parse, **shown)
+
 
 Formula = Annotated[
     str | None,
@@ -33,7 +72,7 @@ X0 = Annotated[
         rich_help_panel=FUNCTION,
     ),
 ]
-D = Annotated[int | None, typer.Option("--d", metavar="N", help="The number of variables.", rich_help_panel=FUNCTION)]
+D = Annotated[int | None, count("--d", "N", "The number of variables.", FUNCTION)]
 Fun = Annotated[
     str | None,
     typer.Option(
@@ -60,14 +99,36 @@ BoundsText = Annotated[
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", help="The seed of all randomness; without one it is drawn, and told."),
+    _read(
+        "--seed",
+        int,
+        "an integer",
+        metavar="N",
+        help="The seed of all randomness; without one it is drawn, and told.",
+    ),
 ]
 
 TYPED = "slgh.typed"
 """Where a context keeps the arguments as they were typed."""
 
 
-class FormulaCommand(typer.core.TyperCommand):
+class Command(typer.core.TyperCommand):
+    """A command whose help shows no type beside a flag, which takes no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """The parameters, --help among them."""
+        return untyped_flags(super().get_params(ctx))
+
+
+def untyped_flags(params: Any) -> Any:
+    """The parameters, with nothing to be shown for the values of flags."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class FormulaCommand(Command):
     """A command whose argument may begin with a minus sign, and whose start may be numbers with spaces between."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

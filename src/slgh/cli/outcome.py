@@ -16,16 +16,19 @@ from slgh.cli.job import Outcome
 from slgh.method import SLOTS
 from slgh.result import Status
 
-OUTPUT = {"--run": True, "--save-every": True, "--json": True, "--plot": True} | dict.fromkeys(
-    ("--no-plot", "--history", "--quiet", "--debug"), False
+OUTPUT = {"--run": True, "--save-every": True, "--json": True} | dict.fromkeys(
+    ("--history", "--quiet", "--debug"), False
 )
-"""Options that do not change the result, and whether a value follows them."""
+"""Options that a repetition for the eye goes without, and whether a value follows them; pictures it draws again."""
 
 CHOSEN = r" Chosen: .*?\.(?=\s|$)"
 """The sentence of a message that says which parts "auto" has chosen; the block has them in a line of their own."""
 
-LONGEST = 300
-"""A formula is shown with at most so many characters."""
+LONGEST, NUMBERS = 300, 20
+"""A formula is shown with at most so many characters, and a point with at most so many numbers."""
+
+FAR = 1e3
+"""A run has diverged if it ends so many times farther out than it began, or than 1."""
 
 
 def exit_code(status: Status) -> int:
@@ -52,14 +55,40 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
     if result.t or first_radius(outcome):
         rows.append(("t", f"{first_radius(outcome):.4g} to {result.t:.4g}"))
     counts = {"evaluation": result.nfev, "gradient": result.njev, "iteration": result.nit}
-    cost = ", ".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items()) + f", {outcome.seconds:.3g} s"
+    cost = ", ".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items())
+    cost += f", {outcome.seconds:.3g} s{' in this sitting' * outcome.resumed}"
     rejected = f"; {result.nrejected:,} samples were not finite, and left out" if result.nrejected else ""
     return [
         *rows,
         ("cost", cost + rejected),
-        ("status", f"{result.status.name.lower()}: {re.sub(CHOSEN, '', result.message)}"),
+        ("status", f"{result.status.name.lower()}: {re.sub(CHOSEN, '', result.message)}{remedy(outcome)}"),
         ("seed", f"{job.seed}  (engine: {result.engine})"),
     ]
+
+
+def remedy(outcome: Outcome) -> str:
+    """What may help a run that ended because x had gone where f is not finite."""
+    result, x0 = outcome.result, outcome.objective.x0
+    steps = "step" in parts(outcome)["update"]
+    with np.errstate(all="ignore"):
+        diverged = not np.max(np.abs(result.x)) <= FAR * max(1, np.max(np.abs(x0)))
+    return " A smaller --step may help." if result.status == Status.NONFINITE and steps and diverged else ""
+
+
+def notes(outcome: Outcome) -> list[str]:
+    """What was assumed for want of a word."""
+    job, d = outcome.job, outcome.objective.d
+    found = []
+    told = "t1" in job.params or job.source.bounds is not None
+    if job.schedule == "budget" and not told and not outcome.objective.x0.any():
+        t1 = first_radius(outcome)
+        found.append(f"t1 = {t1:g} was assumed, since x0 = 0 tells no scale: pass --t1 or --bounds.")
+    limits, given = job.limits(d), job.given_limits
+    if limits.max_evals != given["max_evals"]:
+        found.append(f"--max-evals {limits.max_evals} was taken, the default in {d} variable{'s' * (d > 1)}.")
+    if limits.max_iter != given["max_iter"]:
+        found.append(f"--max-iter {limits.max_iter} was taken, the default.")
+    return found
 
 
 def composition(outcome: Outcome) -> str:
@@ -98,6 +127,8 @@ def at_start(outcome: Outcome) -> float | None:
     if outcome.objective.terms is not None:
         return None
     known = outcome.objective.at_start()
+    if known is None:
+        known = outcome.earlier_start
     history = outcome.result.history
     if known is None and outcome.result.method.name != "auto" and len(history["fun"]):
         known = float(history["fun"][0])  # "auto" records the mean around x0
@@ -107,11 +138,11 @@ def at_start(outcome: Outcome) -> float | None:
 def show_point(x: Any, variables: tuple[str, ...]) -> str:
     """A point, by the names of its variables, shortened where it is long."""
     numbers = [f"{v:.8g}" for v in x.tolist()]
-    if variables and len(variables) <= 6:
-        return ", ".join(f"{name} = {number}" for name, number in zip(variables, numbers, strict=True))
-    if len(numbers) > 8:
-        numbers = [*numbers[:4], "...", *numbers[-2:]]
-    return ", ".join(numbers)
+    if variables:
+        numbers = [f"{name} = {number}" for name, number in zip(variables, numbers, strict=True)]
+    if len(numbers) <= NUMBERS:
+        return ", ".join(numbers)
+    return ", ".join([*numbers[:4], "...", *numbers[-2:]]) + f"  (--quiet or --json FILE gives all {len(numbers)})"
 
 
 def repeat(outcome: Outcome) -> str:

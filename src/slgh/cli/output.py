@@ -13,7 +13,7 @@ from pathlib import Path
 from slgh.cli.common import STDOUT, console, fail, refuse_unwritable, write_json
 from slgh.cli.drawing import SUFFIXES, draw, needs
 from slgh.cli.job import Outcome
-from slgh.cli.outcome import as_dict, exit_code, repeat, summary
+from slgh.cli.outcome import as_dict, exit_code, notes, repeat, summary
 from slgh.result import Status
 
 DEFAULT_PICTURE = Path("slgh-path.png")
@@ -77,6 +77,8 @@ def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
     elif not output.silent:
         for label, text in summary(outcome):
             show(label, text)
+        for text in notes(outcome):
+            show("note", text, style="dim")
         show("again", repeat(outcome), whole=True)
     write_json(output.json, as_dict(outcome, history=output.history))
     if output.plot is not None:
@@ -90,14 +92,14 @@ def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
     return exit_code(result.status)
 
 
-def show(label: str, text: str, *, whole: bool = False) -> None:
+def show(label: str, text: str, *, whole: bool = False, style: str | None = None, width: int = LABEL) -> None:
     """One line of the block, or several; `whole` ones are not broken, so that they can be copied."""
     if not whole:
-        text = textwrap.fill(text, max(console.width - LABEL - 1, 30), break_on_hyphens=False)
+        text = textwrap.fill(text, max(console.width - width - 1, 30), break_on_hyphens=False)
     first, *others = text.split("\n")
-    console.print(f"[bold]{label:<{LABEL}}[/bold]", end="", soft_wrap=True)
-    for line in (first, *(" " * LABEL + line for line in others)):
-        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"{label:<{width}}", style=style or "bold", end="", soft_wrap=True)
+    for line in (first, *(" " * width + line for line in others)):
+        console.print(line, style=style, markup=False, soft_wrap=True)
 
 
 def go_on(outcome: Outcome, run: Path | None) -> str:

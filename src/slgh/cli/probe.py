@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +15,15 @@ from rich.table import Table
 import slgh
 from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, shorten, write_json
 from slgh.cli.drawing import SUFFIXES, needs
+from slgh.cli.errors import in_options
 from slgh.cli.objective import Source, read_objective
-from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun
+from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun, count
 from slgh.cli.start import read_bounds, read_numbers
+
+EXPLANATION = (
+    "* t1. 5.2(1) is 5.2 +- 0.1. SNR: |grad F|^2 against the variance of one pair's estimate, 1/(d + 1) for a linear "
+    "f; reached: the lowest f that a rehearsal from t found; score: the drop of f that a run from t promises."
+)
 
 
 def probe(
@@ -29,8 +36,8 @@ def probe(
     radii: Annotated[
         str | None, typer.Option(metavar="NUMBERS", help="The radii to try, ascending, commas between.")
     ] = None,
-    samples: Annotated[int, typer.Option(metavar="M", help="Pairs of points at each radius.")] = 12,
-    steps: Annotated[int, typer.Option(metavar="N", help="Steps of the rehearsal from each radius.")] = 24,
+    samples: Annotated[int, count("--samples", "M", "Pairs of points at each radius.")] = 12,
+    steps: Annotated[int, count("--steps", "N", "Steps of the rehearsal from each radius.")] = 24,
     seed: Seed = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.", rich_help_panel=OUTPUT)
@@ -41,10 +48,10 @@ def probe(
 ) -> None:
     """Look beforehand, for some thousand evaluations: does homotopy help, and from which t1?
 
-    slgh probe 'sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))' --x0 3.3 --d 10
+    slgh probe 'sum(x\\[i]**2 - 10*cos(6*x\\[i]) for i in range(d))' --x0 3.3 --d 9
 
-    With --quiet one line is printed: the t1 to start from (nan where no radius helped), and true or false, whether
-    homotopy promises more than descent.
+    With --quiet one line is printed: the t1 to start from (nan where no radius
+    helped), and true or false, whether homotopy promises more than descent.
     """
     refuse_unwritable(json_file)
     if plot is not None:
@@ -62,7 +69,7 @@ def probe(
             t=None if radii is None else read_numbers(radii, "--radii"),
             samples=samples,
             steps=steps,
-            bounds=read_bounds(bounds, objective.d),
+            bounds=read_bounds(bounds, objective.x0, objective.variables),
             vectorized=objective.vectorized,
             seed=seed,
         )
@@ -71,8 +78,9 @@ def probe(
     elif json_file != STDOUT:
         console.print(f"{shorten(objective.title, 300)}  ({objective.about})", markup=False)
         console.print(table(found))
-        console.print(found.message, markup=False)
-        console.print(f"* t1.  {found.nfev:,} evaluations, seed {found.seed}.", style="dim")
+        console.print(in_options(found.message), markup=False)
+        console.print(EXPLANATION, style="dim")
+        console.print(f"{found.nfev:,} evaluations, seed {found.seed}.", style="dim")
     write_json(
         json_file, {"slgh": slgh.__version__, "command": "probe", "objective": objective.title, **_entries(found)}
     )
@@ -87,16 +95,33 @@ def _entries(found: slgh.Probe) -> dict[str, Any]:
 
 
 def table(found: slgh.Probe) -> Table:
-    """What was found at each radius, the recommended one with a star."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("t", "", "F(x0, t)", "|grad F|", "SNR", "curvature", "reached", "score"):
+    """What was found at each radius, the recommended one with a star; never wider than 80 columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("t", "F(x0, t)", "|grad F|", "SNR", "curvature", "reached", "score"):
         table.add_column(heading, no_wrap=True)
-    columns = (found.value, found.gradient_norm, found.snr, found.curvature, found.reached, found.score)
     for i, t in enumerate(found.t):
-        value, norm, snr, curvature, reached, score = (f"{column[i]:.3g}" for column in columns)
-        bend = f"{curvature} +-{found.curvature_se[i]:.1g}"
-        table.add_row(f"{t:.3g}", "*" if t == found.t1 else "", value, norm, snr, bend, reached, score)
+        value, norm, snr = (f"{column[i]:.3g}" for column in (found.value, found.gradient_norm, found.snr))
+        bend = with_error(found.curvature[i], found.curvature_se[i])
+        star = " *" if t == found.t1 else ""
+        table.add_row(f"{t:.3g}{star}", value, norm, snr, bend, f"{found.reached[i]:.3g}", f"{found.score[i]:.3g}")
     return table
+
+
+def with_error(value: float, error: float) -> str:
+    """A number with the error of its last digit in parentheses; without one that is far smaller, or not known.
+
+    >>> with_error(10.714, 0.023), with_error(-2.17e-5, 1.2e-5), with_error(0.1234, 3.0), with_error(1 / 3, 1e-9)
+    ('10.71(2)', '-2(1)e-05', '0(3)', '0.3333')
+    """
+    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
+        return f"{value:.4g}"
+    place = math.floor(math.log10(float(f"{error:.0e}")))
+    size = max(place, math.floor(math.log10(abs(value)))) if value else place
+    power = size if size < -3 or size > 3 or place > 0 else 0
+    digits = power - place
+    if digits > 3:
+        return f"{value:.4g}"
+    return f"{value / 10.0**power:.{digits}f}({round(error / 10.0**place)})" + (f"e{power:+03d}" if power else "")
 
 
 def draw(found: slgh.Probe, file: Path) -> None:

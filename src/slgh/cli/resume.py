@@ -13,7 +13,7 @@ from slgh.cli.common import Debug, JsonFile, Quiet, console, fail
 from slgh.cli.errors import OPTIONS
 from slgh.cli.job import Job
 from slgh.cli.objective import read_objective
-from slgh.cli.options import LIMITS, OUTPUT
+from slgh.cli.options import LIMITS, OUTPUT, count, number
 from slgh.cli.outcome import without
 from slgh.cli.output import Output, read_output, tell
 from slgh.result import Status
@@ -25,18 +25,16 @@ FOR_GOOD = (Status.TARGET, Status.NONFINITE)
 def resume(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder that --run kept the run in.")],
     max_evals: Annotated[
-        int | None, typer.Option(metavar="N", help="Another limit, earlier sittings included.", rich_help_panel=LIMITS)
+        int | None, count("--max-evals", "N", "Another limit, earlier sittings included.", LIMITS)
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(metavar="N", help="Likewise.", rich_help_panel=LIMITS)] = None,
-    max_seconds: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Likewise.", rich_help_panel=LIMITS)
-    ] = None,
-    target: Annotated[float | None, typer.Option(metavar="F", help="Another target.", rich_help_panel=LIMITS)] = None,
+    max_iter: Annotated[int | None, count("--max-iter", "N", "Likewise.", LIMITS)] = None,
+    max_seconds: Annotated[float | None, number("--max-seconds", "SECONDS", "Likewise.", LIMITS)] = None,
+    target: Annotated[float | None, number("--target", "F", "Another target.", LIMITS)] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw the path, as slgh minimize does; by default slgh-path.png.",
+            help="Draw the path, as slgh minimize does; by default slgh-path.png, unless the run began with --no-plot.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -55,6 +53,7 @@ def resume(
     that only --max-seconds and --target can be changed.
     """
     found = folder.read(run)
+    no_plot = no_plot or (plot is None and _began_without_plot(found))
     output = read_output(json_file, history, plot, no_plot, quiet)
     limits = {"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target}
     changes = {name: value for name, value in limits.items() if value is not None}
@@ -74,7 +73,8 @@ def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any],
         console.print("This run had finished. Its result again:", style="dim")
     try:
         with output.reserved():
-            outcome = folder.keep(place, job, read_objective(job.source), progress=output.shows_progress)
+            objective = read_objective(job.source)
+            outcome = folder.keep(place, job, objective, progress=output.shows_progress, before=found)
     except ValueError as error:
         if changes and "belongs to another run" in str(error):
             named = " and ".join(OPTIONS[name] for name in changes)
@@ -84,6 +84,11 @@ def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any],
             )
         raise
     return tell(outcome, output, run=place)
+
+
+def _began_without_plot(found: dict[str, Any]) -> bool:
+    job = found.get("job")
+    return isinstance(job, dict) and job.get("no_plot") is True
 
 
 def _retyped(job: Job, changes: dict[str, Any]) -> tuple[str, ...]:

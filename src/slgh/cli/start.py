@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,14 +49,19 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
     return np.array(numbers)
 
 
-def read_bounds(text: str | None, d: int) -> list[tuple[float, float]] | None:
-    """One pair low:high for all variables, or d of them with commas between; an empty side is no bound.
+def read_bounds(
+    text: str | None, x0: NDArray[np.float64], names: Sequence[str] = ()
+) -> list[tuple[float, float]] | None:
+    """One pair low:high for all variables, or one for each with commas between; an empty side is no bound.
 
-    >>> read_bounds("-1:1,0:", 2)
+    `names` are those of the variables, x[0], x[1], ... by default.
+
+    >>> read_bounds("-1:1,0:", np.zeros(2))
     [(-1.0, 1.0), (0.0, inf)]
     """
     if text is None:
         return None
+    d = len(x0)
     pairs = []
     for part in text.split(","):
         low, colon, high = part.partition(":")
@@ -69,4 +75,10 @@ def read_bounds(text: str | None, d: int) -> list[tuple[float, float]] | None:
         pairs *= d
     if len(pairs) != d:
         fail(f"--bounds must have one pair for all variables, or one for each of the {d}; got {len(pairs)}.")
+    for i, ((low_i, high_i), start) in enumerate(zip(pairs, x0.tolist(), strict=True)):
+        name = names[i] if names else f"x[{i}]"
+        if not low_i <= high_i:
+            fail(f"--bounds must have low <= high, got {low_i:g}:{high_i:g} for {name}.")
+        if not low_i <= start <= high_i:
+            fail(f"--x0 must lie within --bounds, {low_i:g}:{high_i:g} for {name}; got {start:g}.")
     return pairs

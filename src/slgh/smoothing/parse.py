@@ -60,6 +60,9 @@ RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: sp.Ge,
 }
 
+SPELLINGS = {"ln": "log", "arctan": "atan", "fabs": "abs", "maximum": "max", "minimum": "min"}
+"""What functions are called elsewhere."""
+
 SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product, "mean": sp.Sum}
 
 HINT = (
@@ -301,6 +304,8 @@ class Reader:
             if sum(len(side.args) if isinstance(side, sp.Max | sp.Min) else 1 for side in sides) > SIDES:
                 self.fail(node, f"`{name}` takes at most {SIDES} arguments")
             return (sp.Min if name == "min" else sp.Max)(*sides)
+        if name in SPELLINGS:
+            self.fail(node, f"write {SPELLINGS[name]} for {name}")
         if name not in FUNCTIONS:
             known = ", ".join([*FUNCTIONS, "min", "max", "where", *SUMS])
             self.fail(node, f"the functions are {known}")
