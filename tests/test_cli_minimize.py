@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -85,6 +86,24 @@ def of_two(x, y):
 def talks(x):
     print("now at", x)
     return float(x @ x)
+
+
+asked = []
+
+
+def remembers(x):
+    asked.append(float(x[0]))
+    return float((x[0] - 1) ** 2)
+
+
+class Form:
+    def value(self, x, t):
+        raise RuntimeError("the form broke")
+
+    grad = dt = trace = value
+
+
+form = Form()
 """
 
 BROKE = MINE.splitlines().index('    raise RuntimeError("the model\\nbroke")') + 1
@@ -594,8 +613,8 @@ def test_runs_in_many_variables_and_stochastic_ones_are_drawn_without_the_functi
 
 
 def test_a_function_that_fails_where_only_the_picture_asks_loses_neither_picture_nor_result(folder: Path) -> None:
-    arguments = ["--fun", "mine:fails_far_away", "--x0", "2", "--bounds=-2.4:2.4", "--max-evals", "200"]
-    result = run("minimize", *arguments, "--t1", "0.1", "--plot", "a.png")
+    arguments = ["--fun", "mine:fails_far_away", "--x0", "2.4", "--max-evals", "200"]
+    result = run("minimize", *arguments, "--t1", "0.02", "--seed", "0", "--plot", "a.png")
     assert result.exit_code == 0
     assert "drawn     a.png (without the function: RuntimeError in mine.py" in result.stdout
     assert (folder / "a.png").exists()
@@ -882,3 +901,75 @@ def test_workers_import_the_function_themselves(folder: Path) -> None:
     command = [sys.executable, "-m", "slgh", "minimize", *arguments, "--workers", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["x"] == minimize(*arguments[:-2])["x"]
+
+
+def test_a_picture_asks_for_no_point_outside_the_bounds() -> None:
+    arguments = ["--fun", "mine:remembers", "--x0", "3", "--bounds", "0:5", "--max-evals", "60", *SEED]
+    assert run("minimize", *arguments, "--plot", "a.png").exit_code == 0
+    asked = sys.modules["mine"].asked
+    assert len(asked) > 1000
+    assert 0 <= min(asked) <= max(asked) <= 5
+
+
+def test_a_picture_of_a_slow_function_goes_without_it_in_every_sitting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slgh.cli.output.Output.patience", 0.05)
+    arguments = ["--fun", "mine:slow", "--x0", "3", "--max-evals", "60", "--run", "kept", *SEED]
+    for result in (run("minimize", *arguments), run("resume", "kept")):
+        assert result.exit_code == 0
+        assert "drawn     slgh-path.png (without the function: it would take more than 0.05 s)" in result.stdout
+
+
+def test_a_picture_that_was_asked_for_and_cannot_be_drawn_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("slgh.cli.drawing.whole", full)
+    asked = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--quiet", "--plot", "a.png")
+    assert asked.exit_code == 1
+    assert "--plot: a.png was not drawn" in asked.stderr
+    default = run("minimize", "x**2", "--x0", "1", "--max-evals", "50")
+    assert default.exit_code == 0
+    assert "drawn     nothing: " in default.stdout
+
+
+def test_a_page_shows_f_where_auto_records_means(folder: Path) -> None:
+    assert run("minimize", "ackley", "--max-evals", "400", *SEED, "--plot", "a.html").exit_code == 0
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', (folder / "a.html").read_text())[1])
+    path = data["paths"][0]
+    first = np.frombuffer(base64.b64decode(path["fun"]), "<f8")[0]
+    assert first == pytest.approx(slgh.problems.ackley().fun(np.array([5.0, 5.0])))
+
+
+def test_a_run_without_a_recorded_path_says_so() -> None:
+    slow = ["--method", "slgh_r", "--t1", "2", "--step", "1e-4", "--max-seconds", "0.2"]
+    result = run("minimize", "himmelblau", *slow)
+    assert "(without the path, which was not recorded)" in result.stdout
+
+
+def test_the_command_to_repeat_works_after_two_dashes() -> None:
+    first = run("minimize", "--x0", "1", "--max-evals", "50", "--no-plot", "--", "-cos(x)")
+    again = re.search(r"^again +slgh (.*)$", first.stdout, re.MULTILINE)[1]
+    assert run(*shlex.split(again)).exit_code == 0
+
+
+def test_what_the_function_prints_stays_out_of_a_probe() -> None:
+    result = run("probe", "--fun", "mine:talks", "--x0", "1", "--json", "-", *SEED)
+    assert json.loads(result.stdout)["command"] == "probe"
+
+
+def test_a_closed_form_that_fails_is_the_users() -> None:
+    result = run("minimize", "--fun", "mine:form", "--x0", "1")
+    assert result.exit_code == 1
+    assert "RuntimeError in mine.py" in result.stderr
+    assert "not foreseen" not in result.stderr
+    refused = run("minimize", "--fun", "mine:form", "--x0", "1", "--vectorized")
+    assert refused.exit_code == 2
+    assert "--vectorized goes with a function" in refused.stderr
+
+
+def test_a_json_file_that_cannot_be_written_after_all_is_no_bad_input() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slgh.cli.common.write_text", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        result = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--quiet", "--json", "a.json")
+    assert result.exit_code == 1
+    assert "--json: a.json cannot be written: No space left." in result.stderr

@@ -61,7 +61,7 @@ def test_the_blur_is_F_but_for_a_thousandth_of_the_picture(problem: Any, box: An
 def test_the_blur_of_one_variable_is_F() -> None:
     F = slgh.smooth(WAVES)
     found, exact = (look(f, box=((-2.0, 2.0),)) for f in (F.fun, F))
-    assert found.F.shape == (61, 401)
+    assert found.F.shape == (61, 1001)
     assert error(found, exact) < 1e-4
 
 
@@ -151,6 +151,8 @@ def test_quadrature_is_blurred_instead() -> None:
         ({"frames": 1}, "`frames` must be an integer >= 2"),
         ({"points": 1}, "`points` must be an integer >= 2"),
         ({"paths": [path([[0.0]])]}, r"x of shape \(k, 2\)"),
+        ({"minimizers": [1.0, 2.0]}, r"`minimizers` must have shape \(n, 2\), as `box` has it; got \(2,\)"),
+        ({"minimizers": [[1.0]]}, r"got \(1, 1\)"),
         ({"F": lambda x: x}, r"`F` must map points \(1000, 2\) to values \(1000,\)"),
     ],
 )
@@ -158,6 +160,12 @@ def test_bad_arguments_are_named(changes: dict[str, Any], message: str) -> None:
     arguments = {"F": himmelblau().fun} | changes
     with pytest.raises(ValueError, match=message):
         look(arguments.pop("F"), **arguments)
+
+
+def test_known_minimisers_are_kept() -> None:
+    problem = himmelblau()
+    np.testing.assert_array_equal(look(problem.smooth, minimizers=problem.minimizers).minimizers, problem.minimizers)
+    assert look(problem.smooth).minimizers is None
 
 
 def test_a_box_has_the_paths_and_minimisers_within_and_equal_sides() -> None:

@@ -62,7 +62,7 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     ' Did you mean max_evals?'
     """
     lower = {choice.lower(): choice for choice in choices}
-    near = get_close_matches(str(value).lower(), lower, n=1, cutoff=0.75)
+    near = get_close_matches(str(value).lower(), lower, n=1, cutoff=0.76)
     return f" Did you mean {lower[near[0]]}?" if near else ""
 
 

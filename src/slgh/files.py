@@ -37,12 +37,25 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def to_json(found: Any) -> str:
-    """JSON, in which numbers that are not finite are null, for want of another word.
+    """JSON that people can read too: lists of numbers stand in one line. What is not finite is null.
 
-    >>> print(to_json({"x": np.array([1.0, np.nan]), "n": np.int64(3)}).replace("\\n", ""))
-    { "x": [  1.0,  null ], "n": 3}
+    >>> print(to_json({"x": np.array([1.0, np.nan]), "n": np.int64(3)}), end="")
+    {
+     "x": [1.0, null],
+     "n": 3
+    }
     """
-    return json.dumps(_plain(found), indent=1, allow_nan=False) + "\n"
+    return _lines(_plain(found), "\n") + "\n"
+
+
+def _lines(value: Any, new_line: str) -> str:
+    deeper = new_line + " "
+    if isinstance(value, dict) and value:
+        parts = [f"{json.dumps(name)}: {_lines(each, deeper)}" for name, each in value.items()]
+        return f"{{{deeper}{f',{deeper}'.join(parts)}{new_line}}}"
+    if isinstance(value, list) and any(isinstance(each, list | dict) for each in value):
+        return f"[{deeper}{f',{deeper}'.join(_lines(each, deeper) for each in value)}{new_line}]"
+    return json.dumps(value, allow_nan=False)
 
 
 def _plain(value: Any) -> Any:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import numpy as np
 import typer
 from rich.console import Console
 
+from slgh.files import to_json, write_text
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS
 
@@ -24,6 +22,10 @@ STDOUT = Path("-")
 
 class Refused(Exception):
     """Bad input: one line on standard error, with the remedy, and exit code 2."""
+
+
+class Unwritten(Exception):
+    """A file could not be written after all, on a full disk, say: one line on standard error, and exit code 1."""
 
 
 def fail(message: str) -> NoReturn:
@@ -53,49 +55,14 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 def write_json(file: Path | None, found: Any) -> None:
-    """Write what a command found; numbers that are not finite are null, which JSON has no other word for."""
-    if file is None:
-        return
-    text = as_json(found)
+    """Write what a command found."""
     if file == STDOUT:
-        sys.stdout.write(text)
-        return
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"--json: {file} cannot be written: {error.strerror}.")
-
-
-def as_json(value: Any) -> str:
-    """A file for programs that people can read too: lists of numbers stand in one line."""
-    return _lines(plain(value), "\n") + "\n"
-
-
-def _lines(value: Any, new_line: str) -> str:
-    deeper = new_line + " "
-    if isinstance(value, dict) and value:
-        parts = [f"{json.dumps(name)}: {_lines(each, deeper)}" for name, each in value.items()]
-        return f"{{{deeper}{f',{deeper}'.join(parts)}{new_line}}}"
-    if isinstance(value, list) and any(isinstance(each, list | dict) for each in value):
-        return f"[{deeper}{f',{deeper}'.join(_lines(each, deeper) for each in value)}{new_line}]"
-    return json.dumps(value, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON knows it.
-
-    >>> plain({"x": np.array([1.0, np.nan]), "n": np.int64(3)})
-    {'x': [1.0, None], 'n': 3}
-    """
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        sys.stdout.write(to_json(found))
+    elif file is not None:
+        try:
+            write_text(file, to_json(found))
+        except OSError as error:
+            raise Unwritten(f"--json: {file} cannot be written: {error.strerror}.") from error
 
 
 def shorten(text: str, most: int) -> str:

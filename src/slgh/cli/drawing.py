@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pathlib
+import time
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slgh.cli.common import fail, shorten
 from slgh.cli.job import Outcome
+from slgh.cli.start import read_bounds
 from slgh.cli.user_code import UserCodeFailed
-from slgh.report.path import path_of
+from slgh.engine.box import read_bounds as read_box
+from slgh.files import whole
+from slgh.oracles import Antithetic
+from slgh.report.page import REPLAYED
+from slgh.report.path import Path, path_of
 from slgh.report.style import as_bytes
 from slgh.report.table import Table
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
-
-POINTS, POINTS_OF_A_PAGE = 7_000, 230_000
-"""About how many values a picture asks for, and a page that shows a function of two variables for every t."""
 
 LONGEST = 90
 """A title has at most so many characters."""
@@ -31,43 +36,70 @@ def needs(*modules: str) -> None:
         fail(f'--plot needs {" and ".join(missing)}: pip install "slgh[plot]".')
 
 
-def draw(outcome: Outcome, file: Path, rows: list[tuple[str, str]], patience: float) -> str:
-    """Draw the path, and say so. A picture that fails is no reason to lose the result.
+class TooSlow(Exception):
+    """The user's function has taken longer than a picture is worth."""
 
-    `rows` are what a page says of the run beside the picture; `patience` is how many seconds the user's function may
-    take for it.
+
+class Patient:
+    """A function of points (..., d) within the bounds of the run, with only so many seconds for all its calls."""
+
+    def __init__(self, outcome: Outcome, seconds: float) -> None:
+        objective = outcome.objective
+        self.fun, self.vectorized, self.left = objective.values, objective.vectorized, seconds
+        bounds = read_bounds(outcome.job.source.bounds, objective.x0, objective.variables)
+        self.box = read_box(bounds, objective.d, objective.x0.dtype)
+
+    def __call__(self, x: NDArray[Any]) -> Any:
+        inside = x if self.box is None else self.box.inside(x, np)
+        if self.vectorized:
+            return self._timed(inside)
+        return np.apply_along_axis(lambda point: float(np.squeeze(self._timed(point))), -1, inside)
+
+    def _timed(self, x: NDArray[Any]) -> Any:
+        if self.left <= 0:
+            raise TooSlow
+        begun = time.monotonic()
+        value = self.fun(x)  # type: ignore[misc]
+        self.left -= time.monotonic() - begun
+        return value
+
+
+def draw(outcome: Outcome, file: pathlib.Path, rows: list[tuple[str, str]], patience: float) -> str:
+    """Draw the path, and say so.
+
+    `rows` are what a page says of the run beside the picture; `patience` is how many seconds the function may take.
     """
     if not outcome.result.nit:
-        return "nothing: there were no iterations."
+        raise Undrawn("there were no iterations")
     fun, remark = None, ""
     if outcome.objective.d <= 2:
-        page = file.suffix.lower() == ".html" and outcome.objective.d == 2
-        fun, remark = function_of(outcome, POINTS_OF_A_PAGE if page else POINTS, patience)
+        fun, remark = function_of(outcome, patience)
+        if "x" not in outcome.result.history:
+            remark = " (without the path, which was not recorded)"
     try:
         try:
             _write(outcome, file, fun, rows)
-        except UserCodeFailed as error:
+        except (UserCodeFailed, TooSlow) as error:
             _write(outcome, file, None, rows)
-            remark = f" (without the function: {error})"
+            why = str(error) or f"it would take more than {patience:g} s"
+            remark = f" (without the function: {why})"
     except Exception as error:
-        return f"nothing: {' '.join(str(error).split())}"
+        raise Undrawn(" ".join(str(error).split())) from error
     return f"{file}{remark}"
 
 
-def function_of(outcome: Outcome, points: int, patience: float) -> tuple[Any, str]:
+class Undrawn(Exception):
+    """There is no picture; which is no reason to lose the result."""
+
+
+def function_of(outcome: Outcome, patience: float) -> tuple[Any, str]:
     """What the picture shows the path on, a closed form or a function of points (..., d); or None, and why."""
     objective = outcome.objective
     if objective.closed is not None:
         return objective.closed, ""
-    fun = objective.values
-    assert fun is not None
     if objective.terms is not None:
         return None, " (without the function, which is stochastic)"
-    if not objective.ours and outcome.seconds / max(outcome.result.nfev, 1) * points > patience:
-        return None, f" (without the function: {points:,} more evaluations would take too long)"
-    if objective.vectorized:
-        return fun, ""
-    return lambda x: np.apply_along_axis(lambda point: float(np.squeeze(fun(point))), -1, x), ""
+    return Patient(outcome, patience), ""
 
 
 def title_of(outcome: Outcome) -> str:
@@ -75,12 +107,13 @@ def title_of(outcome: Outcome) -> str:
     return f"{shorten(outcome.objective.title, LONGEST)}: {outcome.result.method.name}"
 
 
-def _write(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) -> None:
+def _write(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
     with np.errstate(all="ignore"):
         if file.suffix.lower() == ".html":
             _write_page(outcome, file, fun, rows)
         else:
-            file.write_bytes(as_bytes(_figure(outcome, fun), file.suffix[1:].lower()))
+            with whole(file) as stream:
+                stream.write(as_bytes(_figure(outcome, fun), file.suffix[1:].lower()))
 
 
 def _figure(outcome: Outcome, fun: Any) -> Any:
@@ -104,12 +137,12 @@ def _name_axes(ax: Any, variables: tuple[str, ...]) -> None:
         write(name)
 
 
-def _write_page(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, str]]) -> None:
+def _write_page(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
     from slgh.report.page import Picture, write_run_page
 
     picture = Picture(caption="f and t over the iterations.", image=as_bytes(_figure(outcome, fun), "svg"))
     shown = fun is not None and "x" in outcome.result.history
-    paths = [path_of(outcome.result, outcome.result.method.name)] if shown else []
+    paths = [_path(outcome, fun)] if shown else []
     write_run_page(
         file,
         fun,
@@ -118,3 +151,12 @@ def _write_page(outcome: Outcome, file: Path, fun: Any, rows: list[tuple[str, st
         tables=[Table(title="The run", headings=("", ""), rows=tuple(rows))],
         pictures=[picture],
     )
+
+
+def _path(outcome: Outcome, fun: Any) -> Path:
+    """The way of the run, with f(x) where the run did not ask for it."""
+    path = path_of(outcome.result, outcome.result.method.name).thin(REPLAYED)
+    if not isinstance(outcome.result.method.oracle, Antithetic):
+        return path
+    values = fun.value(path.x, np.zeros(len(path.x))) if hasattr(fun, "value") else fun(path.x)
+    return dataclasses.replace(path, fun=np.asarray(values))

@@ -13,13 +13,14 @@ from typing import Any, TextIO
 import typer
 import typer.core
 
-from slgh.cli.common import Refused
+from slgh.cli.common import Refused, Unwritten
 from slgh.cli.options import untyped_flags
 from slgh.cli.user_code import UserCodeFailed
+from slgh.method import SLOTS
 
 EXIT_CODES = {
     0: "the planned end: iterations completed, or target reached",
-    1: "an exception in your own function, or a defect of slgh",
+    1: "your function failed, a file cannot be written, or slgh has a defect",
     2: "bad input",
     3: "cut short by --max-evals or --max-seconds",
     4: "gave up: values were not finite",
@@ -27,14 +28,18 @@ EXIT_CODES = {
     141: "nobody reads the output any more, as after | head",
 }
 
-OPTIONS = {
-    name: f"--{name.replace('_', '-')}"
-    for name in (
-        *("x0", "d", "fun", "grad", "vectorized", "fallback", "bounds", "method", "max_evals", "max_iter"),
-        *("max_seconds", "target", "seed", "workers", "on_nonfinite", "steps"),
-        *("t1", "gamma", "eta", "step", "samples", "floor", "noise"),
-    )
-} | {"sample_xi": "--terms", "checkpoint": "--run", "t": "--radii", "formula": "FORMULA"}
+OPTIONS = (
+    {
+        name: f"--{name.replace('_', '-')}"
+        for name in (
+            *("x0", "d", "fun", "grad", "vectorized", "fallback", "bounds", "method", "max_evals", "max_iter"),
+            *("max_seconds", "target", "seed", "workers", "on_nonfinite", "steps", "save_every"),
+            *("t1", "gamma", "eta", "step", "samples", "floor", "noise"),
+        )
+    }
+    | {"sample_xi": "--terms", "checkpoint": "--run", "t": "--radii", "formula": "FORMULA"}
+    | {slot: f"--set {slot}" for slot in SLOTS}
+)
 """What arguments of the library are called here."""
 
 ALIASES = {"minimise": "minimize"}
@@ -99,6 +104,8 @@ def explain(error: Exception) -> tuple[str, int]:
     notes = "".join(f" {note.removeprefix('slgh: ')}" for note in getattr(error, "__notes__", ()))
     if isinstance(error, Refused):
         return text, 2
+    if isinstance(error, Unwritten):
+        return text, 1
     if isinstance(error, UsageError):
         where = getattr(error, "ctx", None)
         path = where.command_path if where else "slgh"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import warnings
 from pathlib import Path
 from typing import Any
 
-from slgh.cli.common import as_json, fail
+from slgh.cli.common import fail
 from slgh.cli.job import Job, Outcome, run
 from slgh.cli.objective import Objective, Source
 from slgh.cli.outcome import as_dict, at_start
 from slgh.engine.checkpoint import Checkpoint
+from slgh.files import to_json, write_text
 
 FORMAT = 1
 RUN, CHECKPOINT, RESULT = "run.json", "checkpoint.npz", "result.json"
@@ -42,21 +42,7 @@ def begin(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Ou
 def write(folder: Path, job: Job, **known: Any) -> None:
     """Replace run.json as a whole; known are the status that the run `ended` with, and f(x0) as `fun_x0`."""
     content = {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), **known}
-    replace(folder / RUN, json.dumps(content, indent=1) + "\n")
-
-
-def replace(file: Path, text: str) -> None:
-    """Write beside the file, then take its name: it is never a partial one."""
-    temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, file)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    write_text(folder / RUN, json.dumps(content, indent=1) + "\n")
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -97,7 +83,7 @@ def keep(
     if before is not None:
         outcome = dataclasses.replace(outcome, resumed=True, earlier_start=before.get("fun_x0"))
     try:
-        replace(folder / RESULT, as_json(as_dict(outcome, history=False)))
+        write_text(folder / RESULT, to_json(as_dict(outcome, history=False)))
         write(folder, job, ended=outcome.result.status.name, fun_x0=at_start(outcome))
     except OSError as error:
         warnings.warn(f"{folder} cannot be written any more ({error}).", RuntimeWarning, stacklevel=2)

@@ -77,8 +77,8 @@ class Outcome:
 
 def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoint | None = None) -> Outcome:
     """Run the job."""
-    if job.workers not in (None, 1) and objective.ours:
-        fail("--workers goes with --fun; a formula is evaluated at all points at once.")
+    if job.workers not in (None, 1) and (objective.ours or objective.values is None):
+        fail("--workers goes with --fun and a plain function; a formula is evaluated at all points at once.")
     arguments = objective.arguments(job.method, job.params.get("oracle"))
     begun = time.monotonic()
     try:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.cli.common import fail
 from slgh.cli.start import read_numbers, read_start
-from slgh.cli.user_code import UserFunction
+from slgh.cli.user_code import UserClosedForm, UserFunction
 from slgh.engine.evaluate import is_closed_form
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS
@@ -75,7 +75,7 @@ class Objective:
     @property
     def ours(self) -> bool:
         """Whether the code is ours and not the user's."""
-        return not isinstance(self.values, UserFunction)
+        return not isinstance(self.values or self.closed, UserFunction | UserClosedForm)
 
     def unwarned(self) -> AbstractContextManager[object]:
         """Around a run: what is not finite in a formula is counted, not warned of; the user's functions may warn."""
@@ -158,7 +158,10 @@ def read_function(source: Source) -> Objective:
     x0 = read_start(source.x0, source.d, None, "a Python function does not tell how many variables it has")
     about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
     if is_closed_form(fun.function):
-        return Objective(title=name, about=f"{about}, closed form", x0=x0, closed=fun.function)
+        for option, value in (("--grad", source.grad), ("--vectorized", source.vectorized), ("--terms", source.terms)):
+            if value:
+                fail(f"{option} goes with a function; {name} is a closed form.")
+        return Objective(title=name, about=f"{about}, closed form", x0=x0, closed=UserClosedForm(name, fun.function))
     if source.terms is not None:
         checks.count("sample_xi", source.terms)
         about += f", the mean of {source.terms:,} terms"
@@ -176,7 +179,12 @@ def read_problem(name: str, source: Source) -> Objective:
         d = len(read_numbers(source.x0))
     if d is not None and not flexible and d != make().d:
         fail(f"{name} has {make().d} variables, got {d}.")
-    problem = make(d) if flexible and d is not None else make()
+    try:
+        problem = make(d) if flexible and d is not None else make()
+    except ValueError:
+        if source.d is not None:
+            raise
+        fail(f"--x0 must have more numbers for {name}, got {d}.")
     x0 = problem.x0 if source.x0 is None else read_start(source.x0, source.d, problem.d, name)
     return Objective(
         title=name,

@@ -149,7 +149,17 @@ def repeat(outcome: Outcome) -> str:
     """The command that does it again, with the seed that was drawn."""
     kept = without(outcome.job.typed, OUTPUT)
     seeded = any(word == "--seed" or word.startswith("--seed=") for word in kept)
-    return shlex.join(["slgh", "minimize", *kept, *([] if seeded else ["--seed", str(outcome.job.seed)])])
+    return shlex.join(["slgh", "minimize", *with_options(kept, [] if seeded else ["--seed", str(outcome.job.seed)])])
+
+
+def with_options(typed: Sequence[str], more: Sequence[str]) -> list[str]:
+    """A command line with more options, before a -- after which there are none.
+
+    >>> with_options(["--x0", "1", "--", "-cos(x)"], ["--seed", "3"])
+    ['--x0', '1', '--seed', '3', '--', '-cos(x)']
+    """
+    end = list(typed).index("--") if "--" in typed else len(typed)
+    return [*typed[:end], *more, *typed[end:]]
 
 
 def without(typed: Sequence[str], options: Mapping[str, bool]) -> list[str]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from slgh.cli.common import STDOUT, console, fail, refuse_unwritable, write_json
-from slgh.cli.drawing import SUFFIXES, draw, needs
+from slgh.cli.common import STDOUT, Unwritten, console, fail, refuse_unwritable, write_json
+from slgh.cli.drawing import SUFFIXES, Undrawn, draw, needs
 from slgh.cli.job import Outcome
 from slgh.cli.outcome import as_dict, exit_code, notes, repeat, summary
 from slgh.result import Status
@@ -82,8 +82,13 @@ def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
         show("again", repeat(outcome), whole=True)
     write_json(output.json, as_dict(outcome, history=output.history))
     if output.plot is not None:
-        with output.reserved():
-            drawn = draw(outcome, output.plot, summary(outcome), output.patience)
+        try:
+            with output.reserved():
+                drawn = draw(outcome, output.plot, summary(outcome), output.patience)
+        except Undrawn as error:
+            drawn = f"nothing: {error}"
+            if output.plot != DEFAULT_PICTURE:
+                raise Unwritten(f"--plot: {output.plot} was not drawn: {error}.") from error
         if not (output.quiet or output.silent):
             show("drawn", drawn, whole=True)
     hint = go_on(outcome, run)

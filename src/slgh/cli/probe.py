@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,12 +15,24 @@ from rich import box
 from rich.table import Table
 
 import slgh
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, shorten, write_json
+from slgh.cli.common import (
+    STDOUT,
+    Debug,
+    JsonFile,
+    Quiet,
+    Unwritten,
+    console,
+    fail,
+    refuse_unwritable,
+    shorten,
+    write_json,
+)
 from slgh.cli.drawing import SUFFIXES, needs
 from slgh.cli.errors import in_options
 from slgh.cli.objective import Source, read_objective
 from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun, count
 from slgh.cli.start import read_bounds, read_numbers
+from slgh.files import whole
 
 EXPLANATION = (
     "* t1. 5.2(1) is 5.2 +- 0.1. SNR: |grad F|^2 against the variance of one pair's estimate, 1/(d + 1) for a linear "
@@ -60,9 +74,11 @@ def probe(
         refuse_unwritable(plot, "--plot")
         needs("matplotlib")
     source = Source(formula=formula, fun=fun, vectorized=vectorized, x0=x0, d=d, bounds=bounds, folder=os.getcwd())
-    objective = read_objective(source)
+    quietly = redirect_stdout(sys.stderr) if quiet or json_file == STDOUT else nullcontext()
+    with quietly:
+        objective = read_objective(source)
     function: Any = objective.values or objective.closed
-    with objective.unwarned():
+    with quietly, objective.unwarned():
         found = slgh.probe(
             function,
             objective.x0,
@@ -132,5 +148,9 @@ def draw(found: slgh.Probe, file: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure: Any = found.plot().figure
-    figure.savefig(file, dpi=200)
     plt.close(figure)
+    try:
+        with whole(file) as stream:
+            figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)
+    except OSError as error:
+        raise Unwritten(f"--plot: {file} cannot be written: {error.strerror}.") from error

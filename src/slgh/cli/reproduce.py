@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 import time
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from slgh.checks import did_you_mean
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, Unwritten, console, fail, refuse_unwritable, write_json
 from slgh.report.page import Section
 from slgh.reproduce import DEFAULT, EXPERIMENTS, PAPER_TABLES
 from slgh.reproduce.crew import run_jobs
@@ -127,10 +126,8 @@ def _write(out: Path, found: dict[str, Any], sections: list[Section]) -> None:
 
 
 def _unwritten(error: OSError) -> NoReturn:
-    """A file of the results cannot be written: a full disk, say."""
     where = f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error)
-    print(f"slgh: {where}. Finished jobs are kept: the same command goes on from there.", file=sys.stderr)
-    raise typer.Exit(1) from error
+    raise Unwritten(f"{where}. Finished jobs are kept: the same command goes on from there.") from error
 
 
 def _choose(names: list[str], seeds: int | None) -> list[Experiment]:

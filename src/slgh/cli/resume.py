@@ -14,7 +14,7 @@ from slgh.cli.errors import OPTIONS
 from slgh.cli.job import Job
 from slgh.cli.objective import read_objective
 from slgh.cli.options import LIMITS, OUTPUT, count, number
-from slgh.cli.outcome import without
+from slgh.cli.outcome import with_options, without
 from slgh.cli.output import Output, read_output, tell
 from slgh.result import Status
 
@@ -57,7 +57,7 @@ def resume(
     output = read_output(json_file, history, plot, no_plot, quiet)
     limits = {"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target}
     changes = {name: value for name, value in limits.items() if value is not None}
-    if found["command"] not in RESUMED:
+    if str(found["command"]) not in RESUMED:
         fail(f"{run} holds a run of slgh {found['command']}, which cannot be resumed.")
     raise typer.Exit(RESUMED[found["command"]](run, found, changes, output))
 
@@ -95,7 +95,7 @@ def _retyped(job: Job, changes: dict[str, Any]) -> tuple[str, ...]:
     """The command line with the changed limits."""
     options = {OPTIONS[name]: str(value) for name, value in changes.items()}
     kept = without(job.typed, dict.fromkeys(options, True))
-    return (*kept, *(word for option in options.items() for word in option))
+    return tuple(with_options(kept, [word for option in options.items() for word in option]))
 
 
 RESUMED = {"minimize": resume_minimize}

@@ -14,6 +14,7 @@ from typing import Any
 
 import slgh
 from slgh.cli.common import fail
+from slgh.engine.evaluate import is_closed_form
 
 
 class UserCodeFailed(Exception):
@@ -47,6 +48,24 @@ class UserFunction:
         return value
 
 
+class UserClosedForm:
+    """A closed form of the user's, whose exceptions become UserCodeFailed likewise."""
+
+    def __init__(self, name: str, form: Any) -> None:
+        self.value, self.grad = _told(form.value, f"{name}.value"), _told(form.grad, f"{name}.grad")
+        self.dt, self.trace = _told(form.dt, f"{name}.dt"), _told(form.trace, f"{name}.trace")
+
+
+def _told(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        try:
+            return method(*args)
+        except Exception as error:
+            raise failed(error, name) from error
+
+    return call
+
+
 def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
     """Import what `name` says; modules and files are looked for from `folder`."""
     source, colon, attribute = name.rpartition(":")
@@ -61,7 +80,7 @@ def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
             hint = f" Did you mean {near[0]}?" if near else ""
             fail(f"{option}: {source} has no function {attribute!r}.{hint}")
         found = getattr(found, part)
-    if not callable(found):
+    if not (callable(found) or is_closed_form(found)):
         fail(f"{option}: {name} must be a function, got {type(found).__name__}.")
     return found  # type: ignore[no-any-return]
 
