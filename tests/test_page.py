@@ -24,8 +24,6 @@ from slgh.report.page import REPLAYED, Picture, Section, anchors, encode, marks,
 from slgh.report.path import Path, path_of
 from slgh.report.table import Table
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
-
 HARM = "</script><script>window.harm=1</script><img src=x onerror=window.harm=1>\"'&"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 812}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="300"><rect width="600" height="300"/></svg>'
@@ -277,6 +275,7 @@ HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
 def browser() -> Iterator[Any]:
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     found = next(filter(None, map(shutil.which, names)), None)
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the browser is driven by playwright")
     with sync_api.sync_playwright() as playwright:
         if found is None and not os.path.exists(playwright.chromium.executable_path):
             pytest.skip(f"no browser: none of {', '.join(names)} is installed")

@@ -103,7 +103,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ValueError, match="which history=0 turns off"):
         slgh.plot(run_himmelblau(history=0))
     for other in (scipy.optimize.OptimizeResult(x=1), [run_himmelblau()], None):
-        with pytest.raises(ValueError, match="`result` must be a Result of slgh.minimize"):
+        with pytest.raises(ValueError, match=r"`result` must be a Result of slgh\.minimize"):
             slgh.plot(other)
     with pytest.raises(ValueError, match='history="x"'):
         path_of(run_himmelblau(history="full"))

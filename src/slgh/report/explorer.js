@@ -2,15 +2,17 @@
 "use strict";
 
 (() => {
-  const REPLAY_MS = 8000; // a whole path
+  const REPLAY_MS = 6000; // a whole path, however long
   const STEPS = 20; // presses of the button for a whole path where motion is unwelcome
   const FINE = 4; // positions of the slider of t between two frames
   const BEND = 0.03; // this share of the picture lies where colours are still linear
   const CUT = 0.85; // the surface shows at least this share of the picture
-  const HEIGHT = 0.7; // of the surface, its sides being 1
+  const HEIGHT = 0.5; // of the surface, its sides being 1
+  const ELEVATION = 0.9; // of the eye above the surface, in radians
+  const DISTANCE = { wide: 1.85, narrow: 2.3 }; // of the eye from the middle
   const LEVELS = 24;
   const NARROW = 420; // pixels
-  const FAINT = 0.5;
+  const FAINT = 0.55; // what is not chosen
 
   const CALM = matchMedia("(prefers-reduced-motion: reduce)");
   const DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -23,7 +25,7 @@
     { symbol: "triangle-up", dash: "dot", dashes: "2 3", shape: "M0-5.5L5 4.5h-10z" },
     { symbol: "cross", dash: "longdash", dashes: "10 3", shape: "M-2-5h4v3h3v4h-3v3h-4v-3h-3v-4h3z" },
     { symbol: "x", dash: "longdashdot", dashes: "10 3 2 3", shape: "M0-2.8L2.8-5.5L5.5-2.8L2.8 0L5.5 2.8L2.8 5.5L0 2.8L-2.8 5.5L-5.5 2.8L-2.8 0L-5.5-2.8L-2.8-5.5z" },
-    { symbol: "star", dash: "solid", dashes: "", shape: "M0-6L1.5-2L5.7-1.9L2.4.8L3.5 4.9L0 2.5L-3.5 4.9L-2.4.8L-5.7-1.9L-1.5-2z" },
+    { symbol: "pentagon", dash: "solid", dashes: "", shape: "M0-5.5L5.2-1.7L3.2 4.4h-6.4L-5.2-1.7z" },
   ];
 
   // Numbers and arrays
@@ -55,6 +57,7 @@
       paths,
       size: axes.reduce((product, axis) => product * axis.length, 1),
       t: decode(data.t, Float64Array),
+      minimizers: decode(data.minimizers, Float64Array),
       low: decode(data.low, Float64Array),
       above: decode(data.above, Float32Array),
     };
@@ -124,17 +127,16 @@
     return points;
   }
 
-  /** The last of a path's iterations at which it was no further than t; the same share of the way where t never fell. */
-  function iterationAt(path, t, share) {
-    const last = path.t.length - 1;
-    if (!falls(path)) return Math.round(share * last);
-    let k = last;
-    while (k > 0 && !(path.t[k] >= t * (1 - 1e-9))) k -= 1;
+  /** The last of a path's recorded iterations up to this one. */
+  function recordOf(path, iteration) {
+    let k = path.iteration.length - 1;
+    while (k > 0 && path.iteration[k] > iteration) k -= 1;
     return k;
   }
 
-  function falls(path) {
-    return Math.max(...path.t) > Math.min(...path.t);
+  /** Every d-th number of points (n, d): one coordinate of all of them. */
+  function columnOf(points, d, j) {
+    return points.filter((_, i) => i % d === j);
   }
 
   /** Colours: logarithmic above the least value, linear close to it. Maps F to [0, 1] and back. */
@@ -231,11 +233,17 @@
         hovertemplate: "x = %{x:.4g}<br>y = %{y:.4g}<br>F = %{customdata:.4g}<extra></extra>",
       },
     ];
-    // The chosen path is drawn last, and as far as it has come in full strength.
-    [...problem.paths].sort((a, b) => (a === path) - (b === path)).forEach((other) => {
-      traces.push(...routeOf(other, other.t.length - 1, { width: 2, dash: other.look.dash, ground: FAINT, end: other === path ? 0 : 9 }));
+    problem.paths.filter((other) => other !== path).forEach((other) => {
+      traces.push(...routeOf(other, 0, other.t.length - 1, { width: 2, dash: other.look.dash, opacity: FAINT, name: "other" }));
+      traces.push(symbolOf(other, other.t.length - 1, { size: 8, opacity: FAINT, name: "" }));
     });
-    if (path) traces.push(...routeOf(path, k, { width: 4, end: 15, name: "chosen" }));
+    if (path) {
+      traces.push(...routeOf(path, k, path.t.length - 1, { width: 1.5, name: "rest" }));
+      traces.push(...routeOf(path, 0, k, { width: 5, name: "chosen" }));
+    }
+    const [stars, heights] = [0, 1].map((j) => columnOf(problem.minimizers, 2, j));
+    traces.push(starsOf(stars, heights, "x = %{x:.4g}<br>y = %{y:.4g}"));
+    if (path) traces.push(symbolOf(path, k, { size: 15, opacity: 1, name: "now" }));
     const layout = { ...layoutOf(colours), xaxis: axisOf(colours, "x", endsOf(x)), yaxis: axisOf(colours, "y", endsOf(y)) };
     // The bar has its place, however long its numbers are: the map must not jump while t is dragged.
     layout.margin = { l: 44, r: narrow ? 16 : 80, t: 14, b: narrow ? 84 : 44, autoexpand: false };
@@ -255,26 +263,42 @@
     return { ...bar, ...place };
   }
 
-  /** A path in the plane up to iteration k, on white so that it shows on all colours, and a symbol of size `end` there. */
-  function routeOf(path, k, { width, end, dash = "solid", ground = 1, name = "" }) {
-    const column = (j) => path.x.subarray(0, 2 * (k + 1)).filter((_, i) => i % 2 === j);
+  /** A path in the plane from one record to another, on white so that it shows on all colours. */
+  function routeOf(path, from, to, { width, name, dash = "solid", opacity = 1 }) {
+    const points = path.x.subarray(2 * from, 2 * (to + 1));
     const line = {
       type: "scatter",
       mode: "lines",
       name,
-      x: column(0),
-      y: column(1),
+      x: columnOf(points, 2, 0),
+      y: columnOf(points, 2, 1),
+      opacity,
       line: { color: path.colour, width, dash },
       hoverinfo: "skip",
     };
-    const below = { ...line, name: "", opacity: ground, line: { color: "#ffffff", width: width + 2 } };
-    const marker = { color: path.colour, size: end, symbol: path.look.symbol, line: { color: "#ffffff", width: end > 10 ? 2 : 1 } };
-    const dot = { ...line, mode: "markers", name: name && "now", x: [path.x[2 * k]], y: [path.x[2 * k + 1]], marker };
-    return end ? [below, line, dot] : [below, line];
+    return [{ ...line, name: "", line: { color: "#ffffff", width: width + 2 } }, line];
+  }
+
+  function symbolOf(path, k, { size, opacity, name }) {
+    const marker = { color: path.colour, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : 1 } };
+    return { type: "scatter", mode: "markers", name, x: [path.x[2 * k]], y: [path.x[2 * k + 1]], opacity, marker, hoverinfo: "skip" };
+  }
+
+  /** The known global minima. */
+  function starsOf(x, y, place) {
+    return {
+      type: "scatter",
+      mode: "markers",
+      name: "minima",
+      x,
+      y,
+      marker: { symbol: "star", size: 17, color: "#ffffff", line: { color: "#1c2430", width: 1.5 } },
+      hovertemplate: `global minimum<br>${place}<extra></extra>`,
+    };
   }
 
   /** F as a surface, with the chosen path on it. */
-  function surfaceOf(view, colours, narrow, angle) {
+  function surfaceOf(view, colours, narrow, eye, angle) {
     const { problem, values, scale, path } = view;
     const [x, y] = problem.axes;
     // The library fails on a surface without a single value.
@@ -295,20 +319,31 @@
         hovertemplate: "x = %{x:.4g}<br>y = %{y:.4g}<br>F = %{z:.4g}<extra></extra>",
       },
     ];
-    const far = narrow ? 1.65 : 1.45;
-    const eye = { x: far * Math.cos(angle), y: far * Math.sin(angle), z: 0.95 * far };
-    if (path) traces.push(...liftedOf(view, top, eye));
-    const axis = (title, range) => ({ title: { text: title }, range, gridcolor: colours.line, color: colours.soft, showspikes: false, nticks: 5, tickfont: { size: 11 } });
+    // The floor lies a little lower than the surface, whose least point its lines would shine through.
+    const height = top - scale.low || 1;
+    const ranges = [endsOf(x), endsOf(y), [scale.low - 0.04 * height, scale.low + height]];
+    if (path) traces.push(...liftedOf(view, ranges, eye));
+    const axis = (title, range) => ({
+      title: { text: title, font: { size: 14 } },
+      range,
+      gridcolor: colours.line,
+      color: colours.ink,
+      showspikes: false,
+      nticks: 5,
+      zeroline: false,
+      tickangle: 0,
+      tickfont: { size: narrow ? 11 : 13 },
+    });
     const layout = {
       ...layoutOf(colours),
       margin: { l: 0, r: 0, t: 0, b: 0 },
       scene: {
-        xaxis: axis("x", endsOf(x)),
-        yaxis: axis("y", endsOf(y)),
-        zaxis: axis("F", [scale.low, top > scale.low ? top : scale.low + 1]),
+        xaxis: axis("x", ranges[0]),
+        yaxis: axis("y", ranges[1]),
+        zaxis: axis("F", ranges[2]),
         aspectmode: "manual",
         aspectratio: { x: 1, y: 1, z: HEIGHT },
-        camera: { eye, center: { x: 0, y: 0, z: -0.15 } },
+        camera: { eye, center: { x: 0, y: 0, z: -0.12 } },
         dragmode: "turntable",
         uirevision: String(angle),
       },
@@ -324,25 +359,42 @@
     return top + 0.05 * (top - scale.low);
   }
 
-  /** The chosen path, moved from the surface a little towards the eye so that it is not hidden in it. */
-  function liftedOf({ problem, values, scale, path, k }, top, eye) {
-    const [x, y] = problem.axes;
+  /** Where the eye is, in the data's coordinates. Those of the scene begin in the middle of the box. */
+  function eyeAmong(ranges, eye) {
+    return [eye.x, eye.y, eye.z / HEIGHT].map((place, j) => (ranges[j][0] + ranges[j][1]) / 2 + place * (ranges[j][1] - ranges[j][0]));
+  }
+
+  /** Which share of the way from a point to the eye lies within the box, all but a little. */
+  function shareInside(ranges, point, eye) {
+    const shares = point.map((from, j) => (ranges[j][eye[j] > from ? 1 : 0] - from) / (eye[j] - from));
+    return clamp(0.99 * Math.min(...shares), 0, 0.9);
+  }
+
+  /**
+   * The chosen path on the surface, and thin once more where nothing hides it. Points that are moved towards the eye are
+   * seen at the same place: a little for the path not to sink into the surface, to the end of the box for walls.
+   */
+  function liftedOf({ problem, values, path, k }, ranges, eye) {
+    const [x] = problem.axes;
     const way = wayOf(path, 2, k, x[1] - x[0]).map((point) => [...point, interpolate(problem.axes, values, point)]);
-    const sides = [x, y, [scale.low, top]].map((axis) => endsOf(axis)[1] - endsOf(axis)[0]);
-    const sight = [eye.x * sides[0], eye.y * sides[1], (eye.z / HEIGHT) * sides[2]];
-    const column = (points, j, lift) => points.map((point) => point[j] + lift * sight[j]);
-    const trace = (points, lift) => ({
+    const to = eyeAmong(ranges, eye);
+    const near = (share) => (point) => point.map((from, j) => from + share * (to[j] - from));
+    const before = (point) => near(shareInside(ranges, point, to))(point);
+    const trace = (name, points, look) => ({
       type: "scatter3d",
-      x: column(points, 0, lift),
-      y: column(points, 1, lift),
-      z: column(points, 2, lift),
+      name,
+      x: points.map((point) => point[0]),
+      y: points.map((point) => point[1]),
+      z: points.map((point) => point[2]),
       hoverinfo: "skip",
+      ...look,
     });
-    const marker = { color: path.colour, size: 7, line: { color: "#ffffff", width: 2 } };
+    const marker = { color: path.colour, size: 8, line: { color: "#ffffff", width: 2 } };
     return [
-      { ...trace(way, 0.008), mode: "lines", name: "", line: { color: "#ffffff", width: 10 } },
-      { ...trace(way, 0.012), mode: "lines", name: "chosen", line: { color: path.colour, width: 6 } },
-      { ...trace(way.slice(-1), 0.06), mode: "markers", name: "now", marker },
+      trace("", way.map(near(0.008)), { mode: "lines", line: { color: "#ffffff", width: 10 } }),
+      trace("chosen", way.map(near(0.012)), { mode: "lines", line: { color: path.colour, width: 6 } }),
+      trace("through", way.map(before), { mode: "lines", line: { color: path.colour, width: 2 } }),
+      trace("now", way.slice(-1).map(before), { mode: "markers", marker }),
     ];
   }
 
@@ -351,23 +403,28 @@
     const { problem, values, path, k } = view;
     const [x] = problem.axes;
     const f = valuesAt(problem, problem.t.length - 1);
+    // The library would leave points out of a line that is nearly straight, which shows as corners.
     const curve = { type: "scatter", mode: "lines", x };
+    const line = { simplify: false };
     const traces = [
-      { ...curve, name: "f", y: f, line: { color: colours.soft, width: 1.5 }, opacity: 0.6, hovertemplate: "x = %{x:.4g}<br>f = %{y:.4g}<extra></extra>" },
-      { ...curve, name: "F", y: values, line: { color: colours.ink, width: 2.5 }, hovertemplate: "x = %{x:.4g}<br>F = %{y:.4g}<extra></extra>" },
+      { ...curve, name: "f", y: f, line: { ...line, color: colours.soft, width: 1.5 }, opacity: 0.6, hovertemplate: "x = %{x:.4g}<br>f = %{y:.4g}<extra></extra>" },
+      { ...curve, name: "F", y: values, line: { ...line, color: colours.ink, width: 2.5 }, hovertemplate: "x = %{x:.4g}<br>F = %{y:.4g}<extra></extra>" },
     ];
     problem.paths.forEach((other) => {
-      if (other !== path) traces.push(dotsOf(view, other, 0, other.t.length - 1, { size: 5, opacity: FAINT }));
+      if (other !== path) traces.push(dotsOf(view, other, 0, other.t.length - 1, { size: 5, opacity: FAINT, name: "other" }));
     });
     if (path) {
-      traces.push(dotsOf(view, path, 0, k, { size: 7, opacity: 0.6, name: "chosen" }));
-      traces.push(dotsOf(view, path, k, k, { size: 15, opacity: 1, name: "now" }));
+      traces.push(dotsOf(view, path, k, path.t.length - 1, { size: 4, opacity: 1, name: "rest" }));
+      traces.push(dotsOf(view, path, 0, k, { size: 9, opacity: 1, name: "chosen" }));
     }
+    const stars = problem.minimizers;
+    traces.push(starsOf(stars, stars.map((star) => interpolate(problem.axes, f, [star])), "x = %{x:.4g}<br>f = %{y:.4g}"));
+    if (path) traces.push(dotsOf(view, path, k, k, { size: 15, opacity: 1, name: "now" }));
     const layout = { ...layoutOf(colours), xaxis: axisOf(colours, "x", endsOf(x)), yaxis: axisOf(colours, "", rangeOf(view, f)) };
     return [traces, layout];
   }
 
-  function dotsOf({ problem, values }, path, from, to, { size, opacity, name = "" }) {
+  function dotsOf({ problem, values }, path, from, to, { size, opacity, name }) {
     const x = path.x.slice(from, to + 1);
     return {
       type: "scatter",
@@ -376,7 +433,7 @@
       x,
       y: x.map((value) => interpolate(problem.axes, values, [value])),
       opacity,
-      marker: { color: path.colour, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : 0.5 } },
+      marker: { color: path.colour, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : size > 5 ? 0.5 : 0 } },
       hoverinfo: "skip",
     };
   }
@@ -421,20 +478,24 @@
       const find = (selector) => root.querySelector(selector);
       this.problem = read(find("script").textContent);
       this.sliders = { t: find(".t input"), k: find(".k input"), turn: find(".turn input") };
-      this.outputs = { t: find(".t output"), k: find(".k output"), status: find(".status") };
+      this.outputs = { t: find(".t output"), k: find(".k output"), status: find(".status"), picture: find(".pictured"), path: find(".at") };
       this.plots = { map: find(".map"), surface: find(".surface"), curve: find(".curve") };
       this.radios = [...root.querySelectorAll("input[type=radio]")];
       this.button = find(".play");
       this.panels = find(".panels");
       this.busy = false;
-      this.position = 0;
-      this.chosen = Math.max(0, this.problem.paths.findIndex(falls));
+      this.t = this.problem.t[0];
+      // The last method of a list is the one that the others are there to be compared with.
+      this.chosen = this.problem.paths.length - 1;
       this.k = 0;
       this.angle = this.plots.surface ? lowSideOf(this.problem) : 0;
+      this.dragged = null; // where the eye was dragged to
+      this.watched = false;
       this.replay = null;
       this.prepare();
       this.listen();
-      this.update();
+      if (this.path) this.moveTo(0);
+      else this.update();
     }
 
     get path() {
@@ -468,7 +529,7 @@
 
     listen() {
       const { t, k, turn } = this.sliders;
-      t.addEventListener("input", () => this.setPosition(t.value / FINE));
+      t.addEventListener("input", () => this.setRadius(radiusAt(this.problem, t.value / FINE)));
       k?.addEventListener("input", () => this.setIteration(+k.value));
       turn?.addEventListener("input", () => this.setAngle((turn.value * Math.PI) / 180));
       this.radios.forEach((radio, i) => radio.addEventListener("change", () => this.choose(i)));
@@ -477,11 +538,10 @@
       DARK.addEventListener("change", () => this.refresh());
     }
 
-    /** Look at another t, and at the chosen path where it had come to it. */
-    setPosition(position) {
+    /** Look at another t. The path stays where it is. */
+    setRadius(t) {
       this.replay = null;
-      this.position = position;
-      if (this.path) this.k = iterationAt(this.path, radiusAt(this.problem, position), this.k / (this.last || 1));
+      this.t = t;
       this.update();
     }
 
@@ -493,22 +553,29 @@
 
     moveTo(k) {
       this.k = k;
-      this.position = positionOf(this.problem, this.path.t[k]);
+      const [t, largest] = [this.path.t[k], this.problem.t[0]];
+      this.t = t < largest ? t : largest;
       return this.update();
     }
 
     setAngle(angle) {
       this.angle = angle;
+      this.dragged = null;
       this.refresh();
     }
 
-    /** Another method, at the same t. */
+    eye(narrow) {
+      if (this.dragged) return this.dragged;
+      const far = narrow ? DISTANCE.narrow : DISTANCE.wide;
+      const aside = far * Math.cos(ELEVATION);
+      return { x: aside * Math.cos(this.angle), y: aside * Math.sin(this.angle), z: far * Math.sin(ELEVATION) };
+    }
+
+    /** Another method, at the same iteration and its t there. */
     choose(i) {
-      this.replay = null;
-      const share = this.k / (this.last || 1);
+      const iteration = this.path.iteration[this.k];
       this.chosen = i;
-      this.k = iterationAt(this.path, radiusAt(this.problem, this.position), share);
-      this.update();
+      this.setIteration(recordOf(this.path, iteration));
     }
 
     pause() {
@@ -537,10 +604,13 @@
 
     /** Bring controls, texts and plots to where things stand. */
     update() {
-      const t = radiusAt(this.problem, this.position);
-      this.sliders.t.value = Math.round(this.position * FINE);
+      const { t } = this;
+      this.sliders.t.value = Math.round(positionOf(this.problem, t) * FINE);
       this.sliders.t.setAttribute("aria-valuetext", `t = ${show(t)}`);
       this.outputs.t.textContent = `t = ${show(t)}`;
+      // Nobody wants sixty announcements a second.
+      this.outputs.status.setAttribute("aria-live", this.replay ? "off" : "polite");
+      this.outputs.picture.textContent = `Picture: F(x, ${show(t)})${t === 0 ? " = f(x)" : ""}.`;
       if (this.path) this.tell();
       return this.refresh();
     }
@@ -551,13 +621,12 @@
       const at = `${path.iteration[k]} of ${path.iteration[last]}`;
       Object.assign(this.sliders.k, { max: last, value: k, disabled: last === 0 });
       this.sliders.k.setAttribute("aria-valuetext", `iteration ${at}`);
-      this.outputs.k.textContent = at;
+      this.outputs.k.textContent = `k = ${path.iteration[k]}`;
+      this.sliders.k.closest(".slider").querySelector(".last").textContent = `end, ${path.iteration[last]}`;
       this.button.textContent = CALM.matches ? "Step" : this.replay ? "Pause" : "Play";
       this.button.disabled = last === 0;
-      // Nobody wants sixty announcements a second.
-      this.outputs.status.setAttribute("aria-live", this.replay ? "off" : "polite");
       const point = x.length > 1 ? `(${x.join(", ")})` : x[0];
-      this.outputs.status.textContent = `${path.label || "path"}, iteration ${at}: t = ${show(path.t[k])}, x = ${point}, f(x) = ${show(path.fun[k])}`;
+      this.outputs.path.textContent = `${path.label || "path"} at iteration ${at}: x = ${point}, f = ${show(path.fun[k])}, its t = ${show(path.t[k])}.`;
     }
 
     /** Draw, once the drawing that is under way has ended; however often it is asked for meanwhile, once. */
@@ -579,16 +648,27 @@
     }
 
     async draw() {
-      const { problem, path, k, position, plots } = this;
-      const values = valuesAt(problem, position);
+      const { problem, path, k, plots } = this;
+      const values = valuesAt(problem, positionOf(problem, this.t));
       const view = { problem, values, scale: scaleOf(values), path, k };
       const colours = theme();
       const drawn = [];
       if (plots.curve) drawn.push(Plotly.react(plots.curve, ...curveOf(view, colours), CONFIG));
       const narrow = plots.map?.clientWidth < NARROW;
       if (plots.map) drawn.push(Plotly.react(plots.map, ...mapOf(view, colours, narrow), CONFIG));
-      if (plots.surface) drawn.push(Plotly.react(plots.surface, ...surfaceOf(view, colours, narrow, this.angle), CONFIG));
+      if (plots.surface) drawn.push(Plotly.react(plots.surface, ...surfaceOf(view, colours, narrow, this.eye(narrow), this.angle), CONFIG));
       await Promise.all(drawn);
+      if (plots.surface && !this.watched) this.watch();
+    }
+
+    /** Follow the eye to where it was dragged, not before it is let go: drawing anew would hold it. */
+    watch() {
+      this.watched = true;
+      this.plots.surface.on("plotly_relayout", (change) => {
+        if (!change["scene.camera"]) return;
+        this.dragged = change["scene.camera"].eye;
+        this.refresh();
+      });
     }
   }
 

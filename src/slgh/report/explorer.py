@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from slgh import checks
 from slgh.report.path import Path
@@ -23,13 +22,13 @@ Box: TypeAlias = Sequence[tuple[float, float]]
 """The interval of each variable."""
 
 FRAMES = {1: 61, 2: 31}
-POINTS = {1: 401, 2: 81}
+POINTS = {1: 1001, 2: 81}
 """How many radii, and points an axis, by the number of variables: a page with four explorers stays below 10 MB."""
 
 REACH = 5.0
 """The blur takes f from so many t around a point. Beyond lie 6e-7 of the Gaussian."""
 
-MOST = {1: 20_000, 2: 300}
+MOST = {1: 5_000, 2: 300}
 """At most so many points an axis are blurred. A larger reach takes coarser grids, which large t do not notice."""
 
 CHUNK = 1_000
@@ -55,6 +54,8 @@ class Explorer:
     F: Floats
     """(n, nx) or (n, ny, nx)."""
     paths: tuple[Path, ...] = ()
+    minimizers: Floats | None = None
+    """Where f is known to be least, (n, d)."""
 
 
 def explore(
@@ -65,6 +66,7 @@ def explore(
     box: Box,
     t1: float,
     paths: Sequence[Path] = (),
+    minimizers: Any = None,
     frames: int | None = None,
     points: int | None = None,
 ) -> Explorer:
@@ -79,8 +81,10 @@ def explore(
         The interval of each of the one or two variables.
     t1
         The largest t. The others are t1 s^2 with evenly spaced s, so that small ones lie close.
+    minimizers
+        Where f is known to be least, (n, d), to be marked.
     frames, points
-        How many t, and how many points an axis. By default 61 and 401 for one variable, 31 and 81 for two.
+        How many t, and how many points an axis. By default 61 and 1001 for one variable, 31 and 81 for two.
     """
     d = _dimension(box, paths)
     checks.real("t1", t1, above=0)
@@ -88,11 +92,12 @@ def explore(
     points = POINTS[d] if points is None else points
     checks.count("frames", frames, 2)
     checks.count("points", points, 2)
+    known = None if minimizers is None else _known(minimizers, d)
     axes = tuple(np.linspace(low, high, points) for low, high in box)
     t = t1 * np.linspace(1, 0, frames) ** 2
     with np.errstate(all="ignore"):
         values = _exact(F, axes, t) if _is_exact(F, axes, t1) else blur(_function(F), axes, t)
-    return Explorer(name=name, title=title, axes=axes, t=t, F=values, paths=tuple(paths))
+    return Explorer(name=name, title=title, axes=axes, t=t, F=values, paths=tuple(paths), minimizers=known)
 
 
 def _dimension(box: Box, paths: Sequence[Path]) -> int:
@@ -106,6 +111,13 @@ def _dimension(box: Box, paths: Sequence[Path]) -> int:
         if path.x.shape[1:] != (d,):
             raise ValueError(f"`paths` must have x of shape (k, {d}), as `box` has it; got {path.x.shape}.")
     return d
+
+
+def _known(minimizers: Any, d: int) -> Floats:
+    known = np.asarray(minimizers, float)
+    if known.ndim != 2 or known.shape[1] != d:
+        raise ValueError(f"`minimizers` must have shape (n, {d}), as `box` has it; got {known.shape}.")
+    return known
 
 
 def _is_exact(F: Any, axes: Sequence[Floats], t1: float) -> bool:
@@ -191,6 +203,8 @@ def _filter(values: Floats, sigma: Sequence[float]) -> Floats:
     if not any(sigma):
         return values
 
+    from scipy import ndimage
+
     def mean(a: Floats) -> Floats:
         return np.asarray(ndimage.gaussian_filter(a, sigma, mode="nearest", truncate=REACH))
 
@@ -208,6 +222,8 @@ def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
     if all(np.array_equal(a, w) for a, w in zip(at, whole, strict=True)):
         return values[tuple(whole)]
     # A spline would spread a NaN over all points.
+    from scipy import ndimage
+
     return np.asarray(ndimage.map_coordinates(values, at, order=3 if np.isfinite(values).all() else 1, mode="nearest"))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.files import write_text
 from slgh.report.explorer import FRAMES, Explorer, box_around, explore
 from slgh.report.path import Path
 from slgh.report.style import COLOURS
@@ -75,7 +76,7 @@ def write_run_page(
     tables, pictures
         What else to show.
     minimizers
-        Points (n, d) that the explorer should have in view.
+        Where f is known to be least, (n, d): the explorer has these points in view and marks them.
     """
     section = Section(
         name="run",
@@ -94,20 +95,12 @@ def _explorer_of(F: Any, paths: Sequence[Path], title: str, minimizers: Any) -> 
     largest = max((float(t) for path in paths for t in path.t if np.isfinite(t)), default=0.0)
     # Where nothing was smoothed, the homotopy that was not taken.
     t1 = largest if largest > 0 else (box[0][1] - box[0][0]) / 4
-    return explore(F, name="run", title=title, box=box, t1=t1, paths=paths)
+    return explore(F, name="run", title=title, box=box, t1=t1, paths=paths, minimizers=minimizers)
 
 
 def write_page(file: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
     """Write the page, so that there is at any time the old one or the new one, whole."""
-    beside = f"{os.fspath(file)}.{os.getpid()}.tmp"
-    text = render_page(title, sections)
-    try:
-        with open(beside, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.replace(beside, file)
-    finally:
-        if os.path.exists(beside):
-            os.unlink(beside)
+    write_text(file, render_page(title, sections))
 
 
 def render_page(title: str, sections: Sequence[Section]) -> str:
@@ -119,7 +112,7 @@ def render_page(title: str, sections: Sequence[Section]) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["verdict"] = verdict
+    environment.filters |= {"verdict": verdict, "marks": marks}
     explorers = any(section.explorer is not None for section in sections)
     return environment.from_string(_asset("page.html.j2")).render(
         title=title,
@@ -154,6 +147,17 @@ def verdict(cell: str) -> str:
     return "good" if begins in GOOD else "bad" if begins in BAD else ""
 
 
+def marks(t: NDArray[np.float64]) -> list[tuple[float, str]]:
+    """Some values along the slider of t, which has its frames evenly spaced: the share of the way, and t there.
+
+    >>> marks(1.5 * np.linspace(1, 0, 5) ** 2)
+    [(0.0, '1.5'), (0.25, '0.84'), (0.5, '0.38'), (0.75, '0.094'), (1.0, '0')]
+    """
+    last = len(t) - 1
+    at = sorted({round(share * last) for share in (0, 0.25, 0.5, 0.75, 1)})
+    return [(round(i / last, 4), f"{t[i]:.2g}") for i in at]
+
+
 def anchors(names: Sequence[str]) -> list[str]:
     """What addresses within the page end with: each name in letters, digits and dashes, numbered where that repeats.
 
@@ -180,6 +184,7 @@ def encode(explorer: Explorer) -> dict[str, Any]:
     return {
         "axes": [text(axis) for axis in explorer.axes],
         "t": text(explorer.t),
+        "minimizers": text(np.empty(0) if explorer.minimizers is None else explorer.minimizers),
         "low": text(low),
         "above": text(above),
         "paths": [

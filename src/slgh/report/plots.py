@@ -35,8 +35,8 @@ def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: st
         Of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is drawn as a
         path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths.
     fun
-        The function that was minimised, or its closed form. It is evaluated on a grid of some thousand points, on
-        NumPy arrays.
+        The function that was minimised, or its closed form. It is evaluated on a grid of some thousand points (in one
+        variable up to some ten thousand, for its smoothed forms), on NumPy arrays.
     vectorized
         As for `slgh.minimize`: fun maps points (..., d) to values (...).
     title

@@ -30,9 +30,6 @@ FEW = 20
 KEPT = 1000
 """How many iterations of a run are kept for the figures."""
 
-REPLAYED = 240
-"""How many of them the page replays."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -149,7 +146,8 @@ class PaperTable:
             title=self.title,
             box=self.box,
             t1=problem.parameters["t1"],
-            paths=[o.path(problem).thin(REPLAYED) for o in outcomes],
+            paths=[o.path(problem) for o in outcomes],
+            minimizers=problem.minimizers,
         )
 
 
