@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_diabetes
+from threadpoolctl import threadpool_limits
 
 import slgh
 
@@ -163,6 +164,7 @@ def draw(curves, tests):
 
 
 if __name__ == "__main__":
+    threadpool_limits(1)  # for matrices as small as these more threads only wait for each other
     curves, tests = compare()
     print(f"Errors relative to the variance, median over {REPEATS} splits and starts, {EVALS} evaluations each:")
     print(f"{'':18}{'leave-one-out':>15}{'other patients':>16}{'best of a split':>17}")

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import slgh
 from slgh.cli import app
+from slgh.cli.common import console
 from slgh.cli.explained import FIELDS, parts_of, read_docstring
 from slgh.method import SLOTS
 
@@ -67,8 +68,9 @@ def test_an_unknown_method_is_one_line() -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_problems_lists_all_of_them_with_what_is_known() -> None:
-    result = run(app, ["problems"], env={"COLUMNS": "200"})
+def test_problems_lists_all_of_them_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 200)
+    result = run(app, ["problems"])
     assert result.exit_code == 0
     assert "rosenbrock" in result.stdout
     assert "0 at (3, 2) and 3 more" in result.stdout

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import slgh
 from slgh.cli import app
+from slgh.cli.common import console
 from slgh.cli.errors import EXIT_CODES, in_options
 from slgh.cli.job import choose_history
 from slgh.cli.outcome import show_point
@@ -121,6 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unreadable.py").write_text("def f(x:\n")
     (tmp_path / "script.py").write_text("import sys\n\nsys.exit('bye')\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(console, "width", 120)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("mine", "broken", "script"):
         monkeypatch.delitem(sys.modules, name, raising=False)

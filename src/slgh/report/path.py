@@ -38,7 +38,7 @@ def thinned(n: int, most: int) -> NDArray[np.intp]:
     """Which of n rows to keep: the first ones all, since x moves most there, the others evenly, and the last.
 
     >>> thinned(1000, 10)
-    array([  0,   1,   2,   3, 145, 287, 430, 572, 714, 857, 999])
+    array([  0,   1,   2,   3, 145, 288, 430, 572, 714, 857, 999])
     """
     if n <= most:
         return np.arange(n)
