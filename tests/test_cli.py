@@ -32,8 +32,11 @@ def test_methods_lists_all_of_them_and_how_to_read_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", slgh.METHODS)
-def test_a_method_is_explained_with_the_equations_and_all_fields_of_its_parts(name: str) -> None:
-    result = run(app, ["methods", name], env={"COLUMNS": "80"})
+def test_a_method_is_explained_with_the_equations_and_all_fields_of_its_parts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    result = run(app, ["methods", name])
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     for part in parts_of(name).values():

@@ -122,7 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "unreadable.py").write_text("def f(x:\n")
     (tmp_path / "script.py").write_text("import sys\n\nsys.exit('bye')\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(console, "width", 120)
+    monkeypatch.setattr(console, "width", 300)
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("mine", "broken", "script"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -411,7 +411,7 @@ def test_points_are_shown_whole_up_to_twenty_numbers() -> None:
 
 def told(*arguments: str, label: str) -> list[str]:
     """What the block says under a label."""
-    lines = run("minimize", *arguments, "--no-plot", env={"COLUMNS": "300"}).stdout.splitlines()
+    lines = run("minimize", *arguments, "--no-plot").stdout.splitlines()
     return [line.removeprefix(label).strip() for line in lines if line.split(" ")[0] == label]
 
 
@@ -850,8 +850,9 @@ def test_probe_prints_a_table_and_what_to_do(folder: Path) -> None:
     assert (float(quiet[0]), quiet[1]) == (expected.t1, str(expected.helps).lower())
 
 
-def test_the_table_of_probe_fits_80_columns_and_is_explained() -> None:
-    result = run("probe", "ackley", "--d", "10", "--seed", "0", env={"COLUMNS": "80"})
+def test_the_table_of_probe_fits_80_columns_and_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    result = run("probe", "ackley", "--d", "10", "--seed", "0")
     lines = result.stdout.splitlines()
     assert "…" not in result.stdout
     assert max(map(len, lines)) <= 80
