@@ -26,8 +26,11 @@ from slgh.cli.options import (
     D,
     Formula,
     Fun,
+    NoPlot,
+    PlotFile,
     Seed,
     VectorizedFun,
+    WithHistory,
     count,
     number,
 )
@@ -132,22 +135,10 @@ def minimize(
         ),
     ] = None,
     save_every: Annotated[float, number("--save-every", "SECONDS", "How often --run saves.", OUTPUT)] = 10.0,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the path: .png, .svg, .pdf, or .html for a page to explore. By default slgh-path.png.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    no_plot: Annotated[
-        bool, typer.Option("--no-plot", help="Draw nothing, as --quiet and --json - do.", rich_help_panel=OUTPUT)
-    ] = False,
+    plot: PlotFile = None,
+    no_plot: NoPlot = False,
     json_file: JsonFile = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="Write the iterations to the JSON file too.", rich_help_panel=OUTPUT)
-    ] = False,
+    history: WithHistory = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:

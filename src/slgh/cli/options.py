@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -106,6 +107,23 @@ Seed = Annotated[
         metavar="N",
         help="The seed of all randomness; without one it is drawn, and told.",
     ),
+]
+
+PlotFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw the path: .png, .svg, .pdf, or .html for a page to explore. By default slgh-path.png.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+NoPlot = Annotated[
+    bool, typer.Option("--no-plot", help="Draw nothing, as --quiet and --json - do.", rich_help_panel=OUTPUT)
+]
+WithHistory = Annotated[
+    bool, typer.Option("--history", help="Write the iterations to the JSON file too.", rich_help_panel=OUTPUT)
 ]
 
 TYPED = "slgh.typed"

@@ -13,7 +13,7 @@ from slgh.cli.common import Debug, JsonFile, Quiet, console, fail
 from slgh.cli.errors import OPTIONS
 from slgh.cli.job import Job
 from slgh.cli.objective import read_objective
-from slgh.cli.options import LIMITS, OUTPUT, count, number
+from slgh.cli.options import LIMITS, NoPlot, PlotFile, WithHistory, count, number
 from slgh.cli.outcome import with_options, without
 from slgh.cli.output import Output, read_output, tell
 from slgh.result import Status
@@ -30,27 +30,18 @@ def resume(
     max_iter: Annotated[int | None, count("--max-iter", "N", "Likewise.", LIMITS)] = None,
     max_seconds: Annotated[float | None, number("--max-seconds", "SECONDS", "Likewise.", LIMITS)] = None,
     target: Annotated[float | None, number("--target", "F", "Another target.", LIMITS)] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Draw the path, as slgh minimize does; by default slgh-path.png, unless the run began with --no-plot.",
-            show_default=False,
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.", rich_help_panel=OUTPUT)] = False,
+    plot: PlotFile = None,
+    no_plot: NoPlot = False,
     json_file: JsonFile = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="Write the iterations to the JSON file too.", rich_help_panel=OUTPUT)
-    ] = False,
+    history: WithHistory = False,
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
     """Go on with a run that was killed, interrupted or cut short, to the same result bit for bit.
 
     Limits may be changed where the method does not plan by them: auto lets t fall over exactly its evaluations, so
-    that only --max-seconds and --target can be changed.
+    that only --max-seconds and --target can be changed. A run that began with --no-plot draws nothing now either,
+    unless --plot is given. xhat, which is drawn from the iterations first planned, stays drawn from those.
     """
     found = folder.read(run)
     no_plot = no_plot or (plot is None and _began_without_plot(found))
