@@ -35,7 +35,7 @@ def test_a_command_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: p
 
 
 def test_the_two_commands_are_the_ones_that_are_tested() -> None:
-    """`tests/test_reproduce.py` runs the first one's job, `.ci/run` the second one."""
+    """`tests/test_cli_reproduce.py` runs the first one's job, `.ci/run` the second one."""
     first, second = (line for line in SHELL if line.startswith("pip "))
     assert first.endswith("&& slgh reproduce")
     assert second.endswith("&& pytest -n auto")

@@ -3,56 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from libraries import engine, other_libraries, to_library
-from slgh.cli import app
 from slgh.reproduce import PAPER_TABLES
 from slgh.reproduce.table import Outcome, PaperTable, Row, judge, run, run_row
 
 ROWS = [
     pytest.param(table, row, id=f"{table.name} {row.label}") for table in PAPER_TABLES.values() for row in table.rows
 ]
-
-
-def test_the_readmes_first_command_ends_with_tables_figures_and_the_page(tmp_path: Path) -> None:
-    """And every row of the paper comes out."""
-    result = CliRunner().invoke(app, ["reproduce", "--out", str(tmp_path)])
-    assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "reproduce.json").read_text())["experiments"]
-    for table in PAPER_TABLES.values():
-        assert table.closed_form or table.seeds >= 50
-        good = "match" if table.closed_form else "within interval"
-        rows = {row["row"]: row for row in found[table.name]}
-        assert {label: row["verdict"] for label, row in rows.items()} == {row.label: good for row in table.rows}
-        for label, row in rows.items():
-            low, high = EXPECTED.get((table.name, label), (-np.inf, np.inf))
-            assert low <= row["median"]["fun"] <= high
-            assert all(a <= m <= b for a, m, b in zip(*(row[n]["x"] for n in ("low", "median", "high")), strict=True))
-    assert result.output.count("match") == 10
-    numbers = {int(name) for name in re.findall(r"figure_(\d+)", " ".join(f.name for f in tmp_path.rglob("*.svg")))}
-    assert numbers == set(range(2, 13))
-    page = (tmp_path / "index.html").read_text()
-    assert all(f"Figure {n}:" in page for n in numbers)
-    for name in PAPER_TABLES:
-        compare(*((folder / "tables" / f"{name}.md").read_text() for folder in (tmp_path, DOCS)))
-
-
-DOCS = Path(__file__).parent.parent / "docs" / "reproduced"
-NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
-
-
-def compare(ours: str, documented: str) -> None:
-    """The same words, and figures that other processors may round otherwise."""
-    assert NUMBER.sub("#", ours) == NUMBER.sub("#", documented)
-    figures = [[float(n) for n in NUMBER.findall(text)] for text in (ours, documented)]
-    np.testing.assert_allclose(*figures, rtol=2e-3, atol=2e-3)
 
 
 EXACT = [param for param in ROWS if param.values[0].closed_form]
@@ -68,18 +29,6 @@ def test_an_exact_row_of_the_paper_comes_out_of_every_library(table: PaperTable,
 
 def test_there_are_ten_exact_rows() -> None:
     assert len(EXACT) == 10
-
-
-# The medians over seeds that were measured when this project was planned, with room for the spread of a median.
-EXPECTED = {
-    ("ackley", "ZOSGD"): (12.631, 12.633),
-    ("ackley", "ZOGradOpt 0.5"): (0.02, 0.08),
-    ("ackley", "ZOSLGH_r 0.995"): (6.559, 6.561),
-    ("ackley", "ZOSLGH_r 0.999"): (0.015, 0.045),
-    ("hole", "ZOSLGH_r 0.995"): (-0.007, -0.003),
-    ("hole", "ZOSLGH_r 0.999"): (0.16, 0.19),
-    ("hole", "ZOSLGH_d 0.999"): (-56.671, -56.660),
-}
 
 
 def test_following_the_slope_finds_the_hole_and_a_fixed_ratio_does_not() -> None:
