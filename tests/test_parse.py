@@ -12,7 +12,8 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slgh.smoothing.parse import FUNCTIONS, FormulaError, parse
+from slgh.smoothing import FormulaError
+from slgh.smoothing.parse import FUNCTIONS, parse
 
 x, y = sp.symbols("x y", real=True)
 v = sp.IndexedBase("v", real=True)

@@ -109,6 +109,10 @@ def _refuse_unknown(name: str, given: Mapping[str, Any], classes: Mapping[str, A
         raise TypeError(f"`{unknown[0]}` is not a parameter of {name!r}, which takes {', '.join(known)}.{hint}")
 
 
+class MissingParameters(TypeError):
+    """A method was not given what has no default."""
+
+
 def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, Mapping[str, Any]]) -> None:
     missing = [
         f.name
@@ -118,7 +122,7 @@ def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, 
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in values[slot]
     ]
     if missing:
-        raise TypeError(
+        raise MissingParameters(
             f"`{name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right value "
             f"depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}" + _instead(name, missing)
         )

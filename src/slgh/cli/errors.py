@@ -17,6 +17,7 @@ from slgh.cli.common import Refused, Unwritten
 from slgh.cli.options import untyped_flags
 from slgh.cli.user_code import UserCodeFailed
 from slgh.method import SLOTS
+from slgh.smoothing import FormulaError
 
 EXIT_CODES = {
     0: "the planned end: iterations completed, or target reached",
@@ -114,7 +115,7 @@ def explain(error: Exception) -> tuple[str, int]:
     if isinstance(error, UserCodeFailed):
         return text + notes.replace(" raised", " Raised") + DEBUG, 1
     if text.startswith("`"):  # as all refusals of the library do, with the name of the argument
-        if type(error).__name__ == "FormulaError":
+        if isinstance(error, FormulaError):
             return text.replace("`formula`", OPTIONS["formula"]), 2
         if isinstance(error, FloatingPointError):
             return in_options(text), 4

@@ -13,7 +13,7 @@ from slgh.cli.common import fail
 from slgh.cli.errors import OPTIONS, as_options
 from slgh.cli.objective import OF_THE_PAPER, Objective, Source
 from slgh.cli.start import read_bounds
-from slgh.compose import FRONT_DOOR
+from slgh.compose import FRONT_DOOR, MissingParameters
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.limits import Limits, read_limits
 from slgh.method import METHODS, SLOTS
@@ -98,10 +98,8 @@ def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoin
                 **arguments,
                 **job.params,
             )
-    except TypeError as error:
-        if " without a default " in str(error) and (usual := usual_parameters(job, objective)):
-            raise TypeError(f"{error} {usual}") from error
-        raise
+    except MissingParameters as error:
+        raise MissingParameters(f"{error} {usual_parameters(job, objective)}".rstrip()) from error
     return Outcome(job=job, objective=objective, result=result, seconds=time.monotonic() - begun)
 
 

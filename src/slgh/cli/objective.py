@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from slgh.cli.user_code import UserClosedForm, UserFunction
 from slgh.engine.evaluate import is_closed_form
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS
-from slgh.smoothing import NotInClosedForm, smooth
+from slgh.smoothing import NotInClosedForm, TooFewVariables, smooth
 
 if TYPE_CHECKING:
     from slgh.smoothing.formula import Formula
@@ -221,11 +220,10 @@ def _refuse_too_few(formula: Formula, values: Callable[..., Any], x0: NDArray[np
     try:
         with np.errstate(all="ignore"):
             values(x0)
-    except ValueError as error:
-        reached = re.search(r"reaches variable \w+\[(\d+)\]", str(error))
-        if reached is None or "d" in map(str, formula.expression.free_symbols):
+    except TooFewVariables as error:
+        n = error.reached + 1
+        if n <= len(x0) or "d" in map(str, formula.expression.free_symbols):
             raise
-        n = int(reached[1]) + 1
         fail(f"--x0: the formula needs {n} variables, got {len(x0)}: pass {n} numbers, or one with --d {n}.")
 
 

@@ -16,6 +16,7 @@ from slgh.cli.objective import read_objective
 from slgh.cli.options import LIMITS, NoPlot, PlotFile, WithHistory, count, number
 from slgh.cli.outcome import with_options, without
 from slgh.cli.output import Output, read_output, tell
+from slgh.engine.checkpoint import OtherRun
 from slgh.result import Status
 
 FOR_GOOD = (Status.TARGET, Status.NONFINITE)
@@ -66,8 +67,8 @@ def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any],
         with output.reserved():
             objective = read_objective(job.source)
             outcome = folder.keep(place, job, objective, progress=output.shows_progress, before=found)
-    except ValueError as error:
-        if changes and "belongs to another run" in str(error):
+    except OtherRun:
+        if changes:
             named = " and ".join(OPTIONS[name] for name in changes)
             fail(
                 f"{named}: this run of {before.method} plans by its number of iterations, which it began with; start "

@@ -113,11 +113,15 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
     return meta, arrays
 
 
+class OtherRun(ValueError):
+    """A checkpoint is of another problem or method."""
+
+
 def refuse_other_run(path: Path, saved: dict[str, Any], current: dict[str, Any]) -> None:
     """Raise unless the saved run is of the same problem and method."""
     for name, value in current.items():
         if saved.get(name) != value:
-            raise ValueError(
+            raise OtherRun(
                 f"`checkpoint` {str(path)!r} belongs to another run: its {name} is {saved.get(name)!r}, here it is "
                 f"{value!r}. Pass another file, or move it away to start anew."
             )

@@ -12,7 +12,19 @@ if TYPE_CHECKING:
 
     from slgh.smoothing.closed_form import Smoothed
 
-__all__ = ["NotInClosedForm", "Quadrature", "smooth"]
+__all__ = ["FormulaError", "NotInClosedForm", "Quadrature", "TooFewVariables", "smooth"]
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be read, with the part of it that is to blame."""
+
+
+class TooFewVariables(ValueError):
+    """A formula asks for variable x[`reached`], of fewer, or for one before x[0]."""
+
+    def __init__(self, reached: int, d: int) -> None:
+        super().__init__(f"`formula` reaches variable x[{reached}] of {d} variables, which are x[0] to x[{d - 1}].")
+        self.reached = reached
 
 
 class NotInClosedForm(ValueError):

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 import sympy as sp
 
+from slgh.smoothing import FormulaError
+
 LENGTH, NODES, DEPTH = 20_000, 10_000, 60
 """The most characters, nodes of the syntax tree, and levels of nesting (chains such as a + b + c are one level)."""
 
@@ -68,10 +70,6 @@ SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product, "mean": sp.Sum}
 HINT = (
     " Products are written 2*x, powers x**2, absolute values abs(x); only the right-hand side of f(x) = ... is wanted."
 )
-
-
-class FormulaError(ValueError):
-    """A formula that cannot be read, with the part of it that is to blame."""
 
 
 def parse(text: str) -> sp.Expr:

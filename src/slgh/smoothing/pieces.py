@@ -13,6 +13,7 @@ from typing import Any
 import sympy as sp
 from array_api_compat import device
 
+from slgh.smoothing import TooFewVariables
 from slgh.smoothing.parse import DIMENSION
 from slgh.smoothing.rules import Place, Rule, spread
 
@@ -49,7 +50,7 @@ def lay_out(runs: Runs, d: int) -> tuple[int, int, tuple[slice, ...]]:
         first, last = sorted((runs.slope * start + offset, runs.slope * (stop - 1) + offset))
         if first < 0 or last >= d:
             reached = first if first < 0 else last
-            raise ValueError(f"`formula` reaches variable x[{reached}] of {d} variables, which are x[0] to x[{d - 1}].")
+            raise TooFewVariables(reached, d)
         if runs.slope > 0:
             found.append(slice(first, last + 1, runs.slope))
         else:
