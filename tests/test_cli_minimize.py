@@ -976,3 +976,10 @@ def test_a_json_file_that_cannot_be_written_after_all_is_no_bad_input() -> None:
         result = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--quiet", "--json", "a.json")
     assert result.exit_code == 1
     assert "--json: a.json cannot be written: No space left." in result.stderr
+
+
+def test_the_block_of_the_documentation_is_what_is_printed() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "command_line.md").read_text()
+    command, shown = re.search(r"```sh\nslgh (.*?)\n```.*?```text\n(.*?)```", page, re.DOTALL).groups()
+    seconds = re.compile(r"[\d.e-]+ s$", re.MULTILINE)
+    assert seconds.sub("# s", run(*shlex.split(command)).stdout) == seconds.sub("# s", shown)

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from slgh import __version__
+from slgh.cli.command import Command, FormulaCommand
 from slgh.cli.common import console
 from slgh.cli.errors import EXIT_CODES, Commands
 from slgh.cli.lists import methods, problems
 from slgh.cli.minimize import minimize
-from slgh.cli.options import Command, FormulaCommand
 from slgh.cli.probe import probe
 from slgh.cli.reproduce import reproduce
 from slgh.cli.resume import resume

@@ -18,6 +18,7 @@ from slgh.cli.user_code import UserCodeFailed
 from slgh.engine.box import read_bounds as read_box
 from slgh.files import whole
 from slgh.oracles import Antithetic
+from slgh.report.figures import at_each_point
 from slgh.report.page import REPLAYED
 from slgh.report.path import Path, path_of
 from slgh.report.style import as_bytes
@@ -51,9 +52,7 @@ class Patient:
 
     def __call__(self, x: NDArray[Any]) -> Any:
         inside = x if self.box is None else self.box.inside(x, np)
-        if self.vectorized:
-            return self._timed(inside)
-        return np.apply_along_axis(lambda point: float(np.squeeze(self._timed(point))), -1, inside)
+        return (self._timed if self.vectorized else at_each_point(self._timed))(inside)
 
     def _timed(self, x: NDArray[Any]) -> Any:
         if self.left <= 0:

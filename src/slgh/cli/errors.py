@@ -13,8 +13,8 @@ from typing import Any, TextIO
 import typer
 import typer.core
 
+from slgh.cli.command import untyped_flags
 from slgh.cli.common import Refused, Unwritten
-from slgh.cli.options import untyped_flags
 from slgh.cli.user_code import UserCodeFailed
 from slgh.method import SLOTS
 from slgh.smoothing import FormulaError

@@ -12,6 +12,7 @@ import typer
 
 from slgh import checks
 from slgh.cli import folder
+from slgh.cli.command import TYPED
 from slgh.cli.common import Debug, JsonFile, Quiet, complete_methods
 from slgh.cli.job import Job, choose_history, read_params, read_value, run
 from slgh.cli.objective import Source, read_objective
@@ -20,7 +21,6 @@ from slgh.cli.options import (
     LIMITS,
     METHOD,
     OUTPUT,
-    TYPED,
     X0,
     BoundsText,
     D,

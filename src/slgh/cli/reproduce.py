@@ -6,6 +6,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -90,8 +91,13 @@ def reproduce(
     found: dict[str, Any] = {}
     sections = []
     try:
-        with Bar(sum(len(experiment.jobs()) for experiment in experiments), terminal, quiet=quiet) as bar:
-            for experiment, records in run_jobs(experiments, store, bar, workers=workers or os.cpu_count() or 1):
+        total = sum(len(experiment.jobs()) for experiment in experiments)
+        with (
+            Bar(total, terminal, quiet=quiet) as bar,
+            # Closed, so that the processes end at once whatever happens here.
+            closing(run_jobs(experiments, store, bar, workers=workers or os.cpu_count() or 1)) as finished,
+        ):
+            for experiment, records in finished:
                 findings = experiment.conclude(records)
                 found[experiment.name] = findings.data
                 _show(bar, experiment, findings, quiet=quiet)

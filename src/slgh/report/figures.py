@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.report.explorer import Box
 from slgh.report.path import Path
 from slgh.report.style import COLOURS, DASHES, WIDTH, new_figure, style
 
@@ -20,11 +21,13 @@ if TYPE_CHECKING:
 Function: TypeAlias = Callable[[NDArray[Any]], Any]
 """Maps points (..., d) to values (...)."""
 
-Box: TypeAlias = Sequence[tuple[float, float]]
-"""The interval of each variable."""
-
 BAND = (0.025, 0.975)
 """The quantiles between which runs with other seeds are drawn."""
+
+
+def at_each_point(fun: Callable[[NDArray[Any]], Any]) -> Function:
+    """A function of one point (d,), called for all of (..., d) one by one."""
+    return lambda x: np.apply_along_axis(lambda point: float(np.squeeze(fun(point))), -1, x)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

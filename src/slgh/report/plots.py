@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.oracles import Antithetic
 from slgh.report.explorer import box_around, explore
-from slgh.report.figures import Function, Runs, contours, draw_runs
+from slgh.report.figures import Function, Runs, at_each_point, contours, draw_runs
 from slgh.report.path import Path, path_of
 from slgh.report.style import COLOURS, WIDTH, matplotlib, style
 from slgh.result import Result
@@ -107,7 +107,7 @@ def _values(fun: Any, *, vectorized: bool) -> Function:
         return lambda x: fun.value(x, np.zeros(x.shape[:-1]))
     if vectorized:
         return fun  # type: ignore[no-any-return]
-    return lambda x: np.apply_along_axis(lambda point: float(np.squeeze(fun(point))), -1, x)
+    return at_each_point(fun)
 
 
 def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:

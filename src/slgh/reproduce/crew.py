@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import NamedTuple, Protocol
 
@@ -30,7 +30,7 @@ class Done(NamedTuple):
 
 def run_jobs(
     experiments: Sequence[Experiment], store: Store, watcher: Watcher, *, workers: int
-) -> Iterator[tuple[Experiment, list[Record]]]:
+) -> Generator[tuple[Experiment, list[Record]]]:
     """Each experiment with the records of its jobs, as soon as all of them are there; kept ones are not run again."""
     kept = {
         (e.name, i): Done(record)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from slgh.problems import Problem
-from slgh.report.explorer import blur
-from slgh.report.figures import Box, Function, Panel, curves, surfaces
+from slgh.report.explorer import Box, blur
+from slgh.report.figures import Function, Panel, curves, surfaces
 from slgh.reproduce.experiment import Drawing
 from slgh.reproduce.table import Outcome
 

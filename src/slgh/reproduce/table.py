@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from slgh.backends import backend_of
 from slgh.minimize import minimize
 from slgh.problems import Problem
-from slgh.report.explorer import Explorer, explore
-from slgh.report.figures import Box, Runs
+from slgh.report.explorer import Box, Explorer, explore
+from slgh.report.figures import Runs
 from slgh.report.path import Path, thinned
 from slgh.report.table import Table
 from slgh.reproduce.experiment import Drawing, Findings, Job, Record, Tick
