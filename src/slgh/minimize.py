@@ -20,6 +20,7 @@ from slgh.engine.interrupts import Interrupts
 from slgh.engine.loop import Run
 from slgh.engine.workers import open_workers
 from slgh.method import Method
+from slgh.parts import Watch
 from slgh.result import Result
 
 
@@ -46,6 +47,7 @@ def minimize(
     history: int | str | None = 1000,
     on_nonfinite: str = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    watch: Watch | None = None,
     compiled: bool | None = None,
     tf32: bool = False,
     **params: Any,
@@ -116,6 +118,9 @@ def minimize(
     checkpoint
         A file, or a `slgh.Checkpoint`. Where it holds this run, the run is continued, to the same result bit for bit.
         x0, data, bounds, seed and method must be the same; that fun and args are the same is up to you.
+    watch
+        A `slgh.parts.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
+        wants. fun then returns a tuple, of the values and of further numbers that the watch is shown at each iterate.
     compiled
         None: the whole loop is compiled where that is possible, for JAX into a while_loop and on CUDA into a graph, and
         `result.engine` tells; fun is then called while it is compiled, not at each point, and must do the same
@@ -194,6 +199,7 @@ def minimize(
         history=history,
         on_nonfinite=on_nonfinite,
         checkpoint=checkpoint,
+        watch=watch,
         params=params,
     )
     asks = run.plan.method.oracle.asks
@@ -205,6 +211,7 @@ def minimize(
         vectorized=vectorized,
         batched=batched,
         differentiate=asks == "gradients",
+        watched=watch is not None,
     )
     refuse_workers(workers, functions)
     python = "on_nonfinite='raise' looks at every value" if on_nonfinite == "raise" else ""

@@ -22,13 +22,15 @@ class Query(NamedTuple):
     """A question to the user's objective at `points` (B, n, d).
 
     `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed
-    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective.
+    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective. The first `centres`
+    of the points are x itself.
     """
 
     what: str
     points: Array
     t: Array | None = None
     xi: Array | None = None
+    centres: int = 0
 
 
 class Answer(NamedTuple):
@@ -61,6 +63,18 @@ class Observed(NamedTuple):
     F_next: Array | None = None
     trace: Array | None = None
     slope: Array | None = None
+
+
+class Sight(NamedTuple):
+    """What a `Watch` is shown of an iteration: its number k, x (B, d), f(x) (B,), and what else fun returned there.
+
+    `more` (B, E) holds the E further numbers that fun returned at x.
+    """
+
+    k: Any
+    x: Array
+    f: Array
+    more: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,3 +215,31 @@ class Update(Protocol):
 
     def init(self, x: Array, xp: Any) -> Leaves: ...
     def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]: ...
+
+
+@runtime_checkable
+class Watch(Protocol):
+    """What else to remember of a run than the lowest value, and when that is enough. Write it as a frozen dataclass.
+
+    With `minimize(..., watch=...)` a vectorised fun returns a tuple: the values that are minimised, and further numbers
+    of the same shape. `init(x, xp)` returns a tuple of arrays with leading axis B, one for each of `names`;
+    `see(state, sight, xp)` the tuple after an iteration, of what `Sight` shows of it, and once more at the final
+    point; `done(state, xp)` (B,) which problems have what they want, which end there. `xp` is the array namespace.
+    Look at no value in Python, so that it can be compiled.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of what is remembered, as `result.watched` has it."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the names, (B,) each, that the history records."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether `done` may hold of a problem."""
+
+    def init(self, x: Array, xp: Any) -> Leaves: ...
+    def see(self, state: Leaves, sight: Sight, xp: Any) -> Leaves: ...
+    def done(self, state: Leaves, xp: Any) -> Array: ...

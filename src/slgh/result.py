@@ -9,7 +9,7 @@ from scipy.optimize import OptimizeResult
 
 
 class Status(IntEnum):
-    """Why a problem's run ended. The first two are successes, if f(x) is finite."""
+    """Why a problem's run ended. COMPLETED, TARGET and WATCHED are successes, if f(x) is finite."""
 
     COMPLETED = 0
     TARGET = 1
@@ -18,12 +18,13 @@ class Status(IntEnum):
     CALLBACK = 4
     INTERRUPTED = 5
     NONFINITE = 6
+    WATCHED = 7
     RUNNING = -1
 
     @property
     def success(self) -> bool:
         """Whether this is a planned end."""
-        return self in (Status.COMPLETED, Status.TARGET)
+        return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED)
 
     @property
     def message(self) -> str:
@@ -39,6 +40,7 @@ _MESSAGES = {
     Status.CALLBACK: "Stopped by the callback.",
     Status.INTERRUPTED: "Interrupted from the keyboard.",
     Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
+    Status.WATCHED: "What was watched for has come.",
     Status.RUNNING: "Running.",
 }
 
@@ -70,7 +72,10 @@ class Result(OptimizeResult):
     status, success, message
         A `Status`, whether it was the planned end with a finite fun, and a sentence.
     history
-        Arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", and "x" if asked for.
+        Arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", "x" if asked for, and the
+        columns of a `watch`.
+    watched
+        With a `watch`, what it remembers, by name.
     method, engine, seed
         What ran: the bound `Method`, the loop, and the seed that repeats the run.
     """

@@ -31,13 +31,20 @@ def first_carry(run: Run) -> Carry:
     give = run.backend.give
     ended = run.history.ended
     columns = {"fun": run.seen["fun"], "t": run.seen["t"], "fun_best": run.whole.f_best, "x": run.seen["x"]}
-    names = run.history.columns if run.history.limit or run.callback else ()
+    if run.plan.watch is not None:
+        columns |= dict(zip(run.plan.watch.names, run.whole.watch, strict=True))
+    names = _recorded(run)
     return Carry(
         map_leaves(give, run.whole),
         give(run.status.astype(np.int32)),
         give(np.where(run.status == Status.RUNNING, run.k, run.counts[0]).astype(np.int32)),
         tuple(give(ended.get(name, columns[name])) for name in names),
     )
+
+
+def _recorded(run: Run) -> tuple[str, ...]:
+    """The columns that iterations leave, for the history or the callback."""
+    return run.history.columns if run.history.limit or run.callback else ()
 
 
 def compile_loop(
@@ -81,10 +88,14 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
         structure=structure,
         functions=dataclasses.replace(functions, args=()),
         ctx=plan.ctx,
+        watch=plan.watch,
+        columns=_recorded(run),
         penalize=plan.penalize,
         period=method.oracle.period,
         careful=run.careful,
-        ends=run.limits.target is not None or run.active.size < run.status.size,
+        ends=run.limits.target is not None
+        or run.active.size < run.status.size
+        or (plan.watch is not None and plan.watch.ends),
     )
     return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from)
 
@@ -160,7 +171,9 @@ def _record(run: Run, k: int, used: NDArray[np.int64], records: Records) -> None
     if not wanted or not history.limit:
         return
     everyone = np.arange(run.status.size)
-    for i, fun, t, best, *x in zip(wanted, *records(wanted), strict=True):
+    for i, *row in zip(wanted, *records(wanted), strict=True):
         if history.wants(k + i):
-            inside = run.inside(x[0]) if history.with_x else None
-            history.record(Row(k + i, int(used[i, 0]), fun, t, best, everyone, inside))
+            figures = dict(zip(history.columns, row, strict=True))
+            if history.with_x:
+                figures["x"] = run.inside(figures["x"])
+            history.record(Row(k + i, int(used[i, 0]), everyone, figures))

@@ -17,7 +17,7 @@ from slgh.engine.evaluate import Vectorized
 from slgh.engine.numbers import join
 from slgh.engine.state import State, map_leaves
 from slgh.engine.step import PATIENCE, Info, Plan, step
-from slgh.parts import Array, Context, Leaves, Noise
+from slgh.parts import Array, Context, Leaves, Noise, Watch
 from slgh.result import Status
 
 
@@ -65,6 +65,9 @@ class Program:
     fingerprint: Hashable = None
     """What the functions do, for a compiler that keeps its code."""
     ctx: Context
+    watch: Watch | None
+    columns: tuple[str, ...]
+    """What an iteration leaves of each problem, in `Carry.seen`."""
     penalize: bool
     period: int
     careful: bool
@@ -86,6 +89,7 @@ class Program:
             box=inputs.box,
             penalize=self.penalize,
             tail_from=inputs.tail_from,
+            watch=self.watch,
         )
         talk = step(carry.state, k, first, noise, plan)
         values, asked = None, {True: 0, False: 0}
@@ -111,7 +115,10 @@ class Program:
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
         best = xp.full_like(f, xp.nan) if self.ctx.stochastic else state.f_best
-        seen = (f, info.t, best, info.x)[: len(carry.seen)]
+        known = {"fun": f, "t": info.t, "fun_best": best, "x": info.x}
+        if self.watch is not None:
+            known |= dict(zip(self.watch.names, state.watch, strict=True))
+        seen = tuple(known[name] for name in self.columns)
         if not (self.careful or self.ends):
             return Carry(state, carry.status, carry.nit + 1, seen)
         status = xp.where(state.bad >= PATIENCE, int(Status.NONFINITE), carry.status)
@@ -120,6 +127,9 @@ class Program:
             status = xp.where(reached, int(Status.TARGET), status)
             if self.ctx.stochastic:
                 state = state._replace(x=where(reached, info.x, state.x, xp))
+        if info.done is not None:
+            status = xp.where(info.done, int(Status.WATCHED), status)
+            state = state._replace(x=where(info.done, info.x, state.x, xp))
         live = carry.status == int(Status.RUNNING)
 
         def hold(new: Array, old: Array) -> Array:

@@ -28,7 +28,7 @@ from slgh.engine.progress import Progress
 from slgh.engine.start import first_state
 from slgh.engine.step import Plan
 from slgh.method import Method
-from slgh.parts import Array
+from slgh.parts import Array, Watch
 
 OTHER_NAMES = {
     "jac": "grad",
@@ -131,6 +131,19 @@ def read_sample_xi(sample_xi: Any) -> Any:
     return int(sample_xi)
 
 
+def read_watch(watch: Any, method: Method, *, stochastic: bool) -> set[str]:
+    """Raise unless this can be watched; what the oracle must observe for it."""
+    if not isinstance(watch, Watch):
+        raise TypeError(f"`watch` must be a slgh.parts.Watch, got {watch!r}.")
+    if stochastic:
+        raise ValueError("`watch` needs a fun without sample_xi: it is shown f(x), not samples of it.")
+    if unknown := set(watch.columns) - set(watch.names):
+        raise ValueError(f"`watch.columns` must be among its names {watch.names}, got {sorted(unknown)}.")
+    if "f" not in method.oracle.provides:
+        raise ValueError(f"`watch` needs f(x), which the oracle {method.oracle.name!r} does not provide.")
+    return {"f"}
+
+
 def make_run(
     x: NDArray[Any],
     backend: Backend,
@@ -152,6 +165,7 @@ def make_run(
     on_nonfinite: str,
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
     params: dict[str, Any],
+    watch: Watch | None = None,
 ) -> Run:
     """Check everything, compose the method, and make the Run."""
     for name in params:
@@ -176,6 +190,8 @@ def make_run(
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
     needs = bound.schedule.needs | ({"f"} & bound.oracle.provides if stochastic and target is not None else set())
+    if watch is not None:
+        needs |= read_watch(watch, bound, stochastic=stochastic)
     if request and bound.oracle.exact and not stochastic:
         needs |= {"grad_f"} & bound.oracle.provides
     ctx = backend.context(frozenset(needs), stochastic=stochastic)
@@ -199,6 +215,7 @@ def make_run(
         box=None if box is None else Box(*(backend.native(side) for side in box)),
         penalize=on_nonfinite == "penalize",
         tail_from=int(0.9 * T) if averaged and T is not None else None,
+        watch=watch,
     )
     saver = read_checkpoint(checkpoint)
     used = read_seed(seed, B)
@@ -214,6 +231,7 @@ def make_run(
         "bounds": None if box is None else digest(box.low, box.high),
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
+        "watch": describe(watch),
     }
     if saver and saver.found and seed is None:
         used = saver.found[0]["seed"]
@@ -230,7 +248,7 @@ def make_run(
         identity=identity,
         seed=used,
         batched=batched,
-        history=History(history, B),
+        history=History(history, B, () if watch is None else watch.columns),
         callback=read_callback(callback),
         saver=saver,
         remark=describe_plan(applied) if applied else "",

@@ -37,6 +37,16 @@ class PointCall:
         return self.fun(*item, *self.args)
 
 
+@dataclass(frozen=True)
+class Value:
+    """The first of what fun returns: the value, without what is watched."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.fun(*args)[0]
+
+
 class Caller(Protocol):
     """What calling the user's vectorised functions takes: a Backend, or while a loop is traced less."""
 
@@ -61,6 +71,8 @@ class Vectorized:
     args: tuple[Any, ...]
     batched: bool
     closed: bool = False
+    watched: bool = False
+    """Whether fun returns a tuple, of the values and of what is watched: the answer then has them along a last axis."""
 
     @property
     def calls(self) -> list[Call]:
@@ -89,7 +101,13 @@ class Vectorized:
         given = [give(a if self.batched else a[0]) for a in (*leading, *extras)]
         with self.backend.calling(query.points):
             found = fun(*given, *self.args)
-        return self._check_shape(found, query, name)
+        if not (self.watched and name == "fun"):
+            return self._check_shape(found, query, name)
+        if not isinstance(found, tuple):
+            raise TypeError(
+                f"`fun` must return a tuple, (values, what is watched ...), with `watch`; got {checks.show(found)}."
+            )
+        return self.backend.xp.stack([self._check_shape(one, query, name) for one in found], axis=-1)
 
     def _check_shape(self, found: Any, query: Query, name: str) -> Array:
         B, n, d = query.points.shape
@@ -218,13 +236,21 @@ def read_functions(
     vectorized: bool,
     batched: bool,
     differentiate: bool,
+    watched: bool = False,
 ) -> Vectorized | Pointwise:
     """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
     closed = is_closed_form(fun)
     derived = differentiate and not closed and not callable(grad)
-    grad = backend.gradient(fun, vectorized=vectorized) if derived else grad if differentiate else None
+    value = Value(fun) if watched else fun
+    grad = backend.gradient(value, vectorized=vectorized) if derived else grad if differentiate else None
+    if watched and (closed or not vectorized):
+        raise ValueError(
+            "`watch` needs vectorized=True: a fun of points (..., d) that returns a tuple of arrays (...)."
+        )
     if vectorized or closed:
-        return Vectorized(backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed)
+        return Vectorized(
+            backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed, watched=watched
+        )
     return Pointwise(backend, fun, grad, args, derived=derived)
 
 

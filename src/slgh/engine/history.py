@@ -15,15 +15,12 @@ ELEMENTS = 4_000_000
 
 
 class Row(NamedTuple):
-    """What is recorded of an iteration, of the problems that were active."""
+    """What is recorded of an iteration, of the problems that were active: the figures by their columns' names."""
 
     iteration: int
     nfev: int
-    fun: Any
-    t: Any
-    fun_best: Any
     active: NDArray[np.intp]
-    x: Any = None
+    figures: dict[str, Any]
 
 
 class History:
@@ -35,15 +32,19 @@ class History:
         How many rows at most; "full": all of them; "x": all of them, with the iterates; None, 0 or False: nothing.
     B
         The number of problems. Those that have ended repeat their last row.
+    watched
+        Further columns.
     """
 
-    def __init__(self, keep: int | str | None, B: int) -> None:
+    def __init__(self, keep: int | str | None, B: int, watched: tuple[str, ...] = ()) -> None:
         if isinstance(keep, str):
             checks.choice("history", keep, ("full", "x"))
         elif keep is not None and keep is not False:
             checks.count("history", keep, 0)
         self.with_x = keep == "x"
         self.B = B
+        self.columns = ("fun", "t", "fun_best", *(("x",) if self.with_x else ()), *watched)
+        """What is recorded of each problem."""
         self.limit: float = math.inf
         if not isinstance(keep, str):
             self.limit = max(2, min(int(keep), ELEMENTS // B)) if keep else 0
@@ -51,11 +52,6 @@ class History:
         self.rows: list[Row] = []
         self.ended: dict[str, NDArray[Any]] = {}
         """The last figures of the problems that have ended, in arrays over all problems."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What is recorded of each problem."""
-        return ("fun", "t", "fun_best", "x") if self.with_x else ("fun", "t", "fun_best")
 
     def wants(self, k: int) -> bool:
         """Whether iteration k is to be recorded."""
@@ -71,7 +67,7 @@ class History:
     def end(self, which: NDArray[np.bool_], row: Row) -> None:
         """These of the active problems end with this row."""
         for name in self.columns:
-            part = getattr(row, name)
+            part = row.figures[name]
             if name not in self.ended:
                 self.ended[name] = np.zeros((self.B, *part.shape[1:]), part.dtype)
             self.ended[name][row.active[which]] = part[which]
@@ -89,7 +85,7 @@ class History:
 
     def _filled(self, name: str, row: Row) -> NDArray[Any]:
         """A row's figure of all problems."""
-        part: NDArray[Any] = getattr(row, name)
+        part: NDArray[Any] = row.figures[name]
         if row.active.size < self.B:
             filled = self.ended[name].copy()
             filled[row.active] = part
@@ -100,7 +96,7 @@ class History:
         """Go on from a saved record."""
         everyone = np.arange(self.B)
         self.rows = [
-            Row(int(k), int(n), active=everyone, **{name: columns[name][i] for name in self.columns})
+            Row(int(k), int(n), everyone, {name: columns[name][i] for name in self.columns})
             for i, (k, n) in enumerate(zip(columns["iteration"], columns["nfev"], strict=True))
         ]
         self.ended, self.stride = ended, stride

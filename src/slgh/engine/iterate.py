@@ -32,23 +32,30 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
     stopped = run.callback is not None and run.called_back(host(info.x), _known(run, info), host(info.t))
     given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
     reached = _reached(run, info)
-    if (given_up is not NONE and given_up.any()) or (reached is not NONE and reached.any()):
-        which = np.broadcast_to(given_up | reached, run.active.shape)
+    done = NONE if info.done is None else host(info.done)
+    if any(why is not NONE and why.any() for why in (given_up, reached, done)):
+        which = np.broadcast_to(given_up | reached | done, run.active.shape)
         if run.history.limit:
             run.history.end(which, _row(run, info))
-        if run.plan.ctx.stochastic:
-            x = np.where(np.broadcast_to(reached, which.shape)[:, None], host(info.x), host(run.state.x))
+        here = done | reached if run.plan.ctx.stochastic else done
+        if here.any():
+            x = np.where(np.broadcast_to(here, which.shape)[:, None], host(info.x), host(run.state.x))
             run.state = run.state._replace(x=run.backend.native(x))
-        run.end(which, np.where(reached, Status.TARGET, Status.NONFINITE))
+        run.end(which, np.where(done, Status.WATCHED, np.where(reached, Status.TARGET, Status.NONFINITE)))
     run.after_contact(stopped=stopped)
 
 
 def _row(run: Run, info: Info) -> Row:
     """What the history records of an iteration."""
     host = run.backend.host
-    t, x = host(info.t), run.inside(host(info.x)) if run.history.with_x else None
+    t = host(info.t)
     best = np.full_like(t, np.nan) if run.plan.ctx.stochastic else host(run.state.f_best)
-    return Row(run.k - 1, run.nfev, _known(run, info), t, best, run.active, x)
+    figures = {"fun": _known(run, info), "t": t, "fun_best": best}
+    if run.history.with_x:
+        figures["x"] = run.inside(host(info.x))
+    if run.plan.watch is not None:
+        figures |= {name: host(leaf) for name, leaf in zip(run.plan.watch.names, run.state.watch, strict=True)}
+    return Row(run.k - 1, run.nfev, run.active, figures)
 
 
 def _known(run: Run, info: Info) -> NDArray[Any]:

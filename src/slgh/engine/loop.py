@@ -27,7 +27,7 @@ from slgh.engine.progress import Progress
 from slgh.engine.report import report
 from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
 from slgh.engine.step import Plan
-from slgh.parts import Query
+from slgh.parts import Query, Sight, Watch
 from slgh.result import Result, Status
 
 USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
@@ -149,6 +149,7 @@ class Run:
         xp = self.plan.ctx.xp
         x = self.backend.native(self.inside(self.whole.x))
         values = (yield Query("fun", x[:, None, :]))[:, 0]
+        values = values if self.plan.watch is None else values[:, 0]
         f_best = xp.where(xp.isfinite(values), values, xp.inf)
         self.state = self.state._replace(f_best=f_best)
         if self.carry:
@@ -231,6 +232,14 @@ class Run:
         whole = whole.copy()
         whole[self.members] = part
         return whole
+
+    def watch_end(self, watch: Watch, rows: NDArray[np.intp], sight: Sight) -> None:
+        """Show the final points of these problems to the Watch."""
+        after = watch.see(tuple(leaf[rows] for leaf in self.whole.watch), sight, np)
+        whole = tuple(leaf.copy() for leaf in self.whole.watch)
+        for leaf, part in zip(whole, after, strict=True):
+            leaf[rows] = part
+        self.whole = self.whole._replace(watch=whole)
 
     def inside(self, x: NDArray[Any]) -> NDArray[Any]:
         """x mirrored into the box."""

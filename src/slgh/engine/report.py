@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.parts import Query
+from slgh.parts import Query, Sight
 from slgh.result import Result, Status
 
 if TYPE_CHECKING:
@@ -37,7 +37,10 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         run.rows = asked
         points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
         xi = run.noise.last_xi(n, asked) if stochastic else None
-        values = backend.host((yield Query("fun", backend.native(points), xi=xi)))
+        values = backend.host((yield Query("fun", backend.native(points), xi=xi, centres=n)))
+        if plan.watch is not None and values.ndim == 3:
+            run.watch_end(plan.watch, asked, Sight(nit[asked], x[asked], values[:, 0, 0], values[:, 0, 1:]))
+            values = values[..., 0]
         fun[asked] = values.mean(axis=1)
         if stochastic:
             fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
@@ -53,7 +56,8 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     target = run.limits.target
     if target is not None:
         status[finite & (fun <= target)] = Status.TARGET
-    status[~finite & ((status == Status.COMPLETED) | (status == Status.TARGET))] = Status.NONFINITE
+    planned = [int(kind) for kind in Status if kind.success]
+    status[~finite & np.isin(status, planned)] = Status.NONFINITE
     fun_best = np.where(better, fun, whole.f_best)
     ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & (not plan.exact))
     found = {
@@ -69,15 +73,20 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "njev": njev,
         "nrejected": whole.rejected.astype(int),
         "status": status,
-        "success": finite & ((status == Status.COMPLETED) | (status == Status.TARGET)),
+        "success": finite & np.isin(status, planned),
     }
     history = run.history.arrays()
+    watched = {} if plan.watch is None else dict(zip(plan.watch.names, run.whole.watch, strict=True))
     if run.batched:
         found |= {name: backend.give(found[name]) for name in OF_THE_PROBLEM}
+        watched = {name: backend.give(leaf) for name, leaf in watched.items()}
     else:
         found = {name: backend.give(a[0]) if a.ndim > 1 else a[0].item() for name, a in found.items()}
         found["status"] = Status(found["status"])
         history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
+        watched = {name: backend.give(leaf[0]) if leaf.ndim > 1 else leaf[0].item() for name, leaf in watched.items()}
+    if plan.watch is not None:
+        found["watched"] = watched
     return Result(
         **found,
         message=_message(run, status),

@@ -43,6 +43,7 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
         bad=zero,
         rejected=zero,
         worst=-inf,
+        watch=() if plan.watch is None else plan.watch.init(x, np),
     )
 
 

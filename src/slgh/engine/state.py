@@ -35,6 +35,8 @@ class State(NamedTuple):
     """(B,) samples dropped so far."""
     worst: Array
     """(B,) the worst finite value seen."""
+    watch: Leaves
+    """What the user's Watch remembers."""
 
 
 def map_leaves(fun: Callable[..., Any], *states: State) -> State:

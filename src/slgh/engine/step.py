@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from slgh.engine.box import Box
 from slgh.engine.state import State
 from slgh.method import Method
-from slgh.parts import Answer, Array, Context, Leaves, Noise, Query
+from slgh.parts import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
 
 PATIENCE = 10
 """After so many iterations in a row that learnt nothing, a problem is given up."""
@@ -36,6 +36,7 @@ class Plan:
     penalize: bool = False
     tail_from: Any = None
     """The iteration from which iterates are summed for their mean."""
+    watch: Watch | None = None
     picks: frozenset[int] | None = None
     """The iterations whose iterate is some problem's xhat; None: look at each."""
 
@@ -49,13 +50,14 @@ class Info(NamedTuple):
     """What an iteration observed.
 
     Where it stood; f there (B,), or where it is not evaluated the mean of f around it; whether it learnt anything,
-    None if all did.
+    None if all did; and which problems the Watch ends, None if it never does.
     """
 
     x: Array
     t: Array
     f: Array | None
     ok: Array | None
+    done: Array | None = None
 
 
 def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
@@ -67,6 +69,7 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
     x, t = state.x, state.t
     best = state.x_best, state.f_best
     worst = state.worst
+    sight = None
     talk = method.oracle.observe(x, t, state.oracle, first, noise, plan.ctx)
     answer: Answer | None = None
     while True:
@@ -77,6 +80,10 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
             break
         asked, sign = _inside(query, plan.box, xp)
         values = yield asked
+        if plan.watch is not None and query.what == "fun":
+            if query.centres:
+                sight = Sight(k, asked.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
+            values = values[..., 0]
         values = values if sign is None else values * sign
         finite = None if ops.all_finite(values) else xp.isfinite(values)
         if query.what == "fun" and not plan.ctx.stochastic:
@@ -101,6 +108,11 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
     if plan.exact or plan.picks is None or k in plan.picks:
         g = seen.g if seen.grad_f is None else seen.grad_f
         xhat, xhat_norm = _pick_xhat(state, x, g, ok, k, plan)
+    watched, done = state.watch, None
+    if plan.watch is not None:
+        assert sight is not None
+        watched = plan.watch.see(state.watch, sight, xp)
+        done = plan.watch.done(watched, xp) if plan.watch.ends else None
     return State(
         x=new_x,
         t=new_t,
@@ -117,7 +129,8 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
-    ), Info(x, t, seen.F if seen.f is None else seen.f, ok)
+        watch=watched,
+    ), Info(x, t, seen.F if seen.f is None else seen.f, ok, done)
 
 
 def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:

@@ -25,7 +25,7 @@ def around(
     if xi is not None:
         (B, n, _), m, xp = points.shape, xi.shape[1], ctx.xp
         xi = xp.broadcast_to(xi, (B, n, *xi.shape[2:])) if m == 1 else xp.concat([xi] * (n // m), axis=1)
-    return Query(what, points, xi=xi)
+    return Query(what, points, xi=xi, centres=centres)
 
 
 def repeat(x: Array, n: int, xp: Any) -> Array:
