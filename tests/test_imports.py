@@ -16,6 +16,7 @@ LAYERS = [
     {"cli", "__main__"},
     {"reproduce"},
     {"report"},
+    {"attack"},
     {"probe"},
     {"minimize", "optimizer"},
     {"engine"},

@@ -1,0 +1,154 @@
+"""The front door of the attack: one call of `minimize` for all images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from slgh import checks
+from slgh.attack.model import OUTPUTS, Asked, first_answer, read_images, read_labels
+from slgh.attack.objective import INSIDE, AttackObjective, Successes
+from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, report
+from slgh.backends import backend_of
+from slgh.engine.checkpoint import Checkpoint
+from slgh.method import Method
+from slgh.minimize import minimize
+from slgh.parts import Array
+
+DEFAULT_QUERIES = 10_000
+"""`max_queries` where no limit at all is given."""
+
+LEAST_RADIUS = 0.1
+
+STOPS = ("first success", "end")
+
+
+def radius(a: Array) -> float:
+    r"""The first t of "auto" for images a (B, d) in [-0.5, 0.5]: 0.4 times the median of :math:`|\tanh^{-1}(2a)|`.
+
+    x has to be as large as that to move a pixel through half of its range: about 7 for black and white, 0.4 for
+    photographs. At least 0.1, for images that are nearly grey.
+    """
+    if not a.shape[0]:
+        return LEAST_RADIUS
+    far = np.abs(np.arctanh(backend_of(a).host(a) * (2 * INSIDE)))
+    return max(LEAST_RADIUS, 0.4 * float(np.median(far)))
+
+
+def attack(
+    model: Callable[[Array], Any],
+    images: Array,
+    labels: Any,
+    *,
+    targets: Any = None,
+    pixels: tuple[float, float] = (0.0, 1.0),
+    outputs: str = "logits",
+    method: str | Method = "auto",
+    max_queries: int | None = None,
+    max_iter: int | None = None,
+    max_seconds: float | None = None,
+    stop: str = "end",
+    weight: float = 10.0,
+    kappa: float = 1e-10,
+    at_most: int | None = None,
+    seed: Any = None,
+    progress: bool = False,
+    history: int | str | None = 1000,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+    **params: Any,
+) -> AttackResult:
+    r"""Look for small changes to images that make a model misclassify them, by asking it alone.
+
+    Each image a is a problem of its own, and all are attacked at once. What is minimised over x is
+    :math:`f(x) = \lambda \ell(a(x)) + \|a(x) - a\|^2`, where :math:`a(x) = 0.5 \tanh(\tanh^{-1}(2a) + x)` and
+    :math:`\ell` is the loss of Carlini and Wagner (see `slgh.attack.objective`).
+
+    Parameters
+    ----------
+    model
+        Images (N, ...) to logits or probabilities (N, K), in the library of `images`: a function, a remote call, a
+        PyTorch module (then `images` may also be NumPy's; they are brought to its device).
+    images, labels
+        (B, ...) in whatever shape the model reads, and their classes (B,). Images that the model misclassifies already
+        are reported and left alone.
+    targets
+        Classes (B,) that the model is to see instead; without, any wrong one will do.
+    pixels
+        The range of the pixels, (0, 1) or (-0.5, 0.5), say. It is checked, and never left.
+    outputs
+        Whether the model returns "logits" or "probabilities".
+    method
+        Any method of `slgh.METHODS`. `params` are its hyperparameters, as in `slgh.minimize`. "auto" needs none: its
+        first t follows from how far the pixels are from the ends of their range (`slgh.attack.front_door.radius`).
+    max_queries
+        How often the model may be asked about an image, everything included. It is never exceeded. Without any limit:
+        10,000.
+    stop
+        "end": an image is made less distorted to the end, as in the paper. "first success": it is left alone as soon as
+        an iterate of it fools the model.
+    weight, kappa
+        :math:`\lambda`, and the confidence :math:`\kappa`: by how much the wrong class is to lead, in log odds, before
+        only the distortion counts. An image is adversarial as soon as the wrong class leads at all.
+    at_most
+        How many images the model gets in one call; without, all points of all images.
+    max_iter, max_seconds, seed, progress, history, checkpoint
+        As in `slgh.minimize`.
+
+    Examples
+    --------
+    A classifier of two pixels that says which is brighter:
+
+    >>> import numpy as np
+    >>> from slgh.attack import attack
+    >>> found = attack(lambda a: 9 * a, np.array([[0.6, 0.4]]), [0], max_queries=2000, seed=0)
+    >>> bool(found.success[0]), int(found.after[0]), bool(found.images[0, 0] <= found.images[0, 1])
+    (True, 1, True)
+    """
+    checks.choice("outputs", outputs, OUTPUTS)
+    checks.choice("stop", stop, STOPS)
+    checks.real("weight", weight, above=0)
+    checks.at_least("kappa", kappa, 0)
+    if at_most is not None:
+        checks.count("at_most", at_most)
+    if max_queries is None and max_iter is None and max_seconds is None:
+        max_queries = DEFAULT_QUERIES
+    if max_queries is not None:
+        checks.count("max_queries", max_queries, BEFORE + AFTER + 1)
+    given, (low, high) = read_images(images, model, pixels)
+    asked = Asked(model=model, shape=tuple(given.shape[1:]), low=low, high=high, outputs=outputs, at_most=at_most)
+    xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
+    backend.refuse((model,))
+    with backend.session(differences=not params.get("tf32")):
+        a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
+        scores = first_answer(asked, a, backend.host)
+        label = read_labels("labels", labels, B, scores.shape[1])
+        wanted = None if targets is None else read_labels("targets", targets, B, scores.shape[1])
+        before = scores.argmax(axis=1)
+        attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
+        ours = a[backend.index(attacked)]
+        run = None
+        if method == "auto":
+            params = {"t1": radius(ours), "samples": 10} | ({} if "update" in params else {"alpha": 1.0}) | params
+        if attacked.size:
+            run = minimize(
+                AttackObjective(asked, float(weight), float(kappa), targeted=wanted is not None),
+                xp.zeros_like(ours),
+                data=(ours, (label if wanted is None else wanted)[attacked]),
+                method=method,
+                vectorized=True,
+                batched=True,
+                max_evals=None if max_queries is None else max_queries - BEFORE - AFTER,
+                max_iter=max_iter,
+                max_seconds=max_seconds,
+                watch=Successes(ends=stop == "first success"),
+                seed=seed,
+                progress=progress,
+                history=history,
+                checkpoint=checkpoint,
+                **params,
+            )
+        return report(asked, given, a, Attacked(rows=attacked, label=label, before=before, wanted=wanted), run)

@@ -1,0 +1,176 @@
+"""Asking a model: its images in its own range and shape, in its own library, and what it answers checked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.parts import Array
+
+OUTPUTS = ("logits", "probabilities")
+
+STEADY = 1e-3
+"""How far two answers to the same images may differ, relative to the largest, before the model changes its mind."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A model as a function of images (N, d) in [-0.5, 0.5], giving logits or probabilities (N, K).
+
+    Parameters
+    ----------
+    model
+        Images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K).
+    at_most
+        How many images the model is given in one call; None: all.
+    """
+
+    model: Callable[[Array], Any]
+    shape: tuple[int, ...]
+    low: float
+    high: float
+    outputs: str
+    at_most: int | None
+
+    def scores(self, images: Array) -> Array:
+        """What the model answers, (N, K)."""
+        xp = array_namespace(images)
+        n = images.shape[0]
+        pixels = xp.reshape(self.pixels(images), (n, *self.shape))
+        if self.at_most is None or n <= self.at_most:
+            return self._checked(self.model(pixels), images)
+        parts = [pixels[i : i + self.at_most] for i in range(0, n, self.at_most)]
+        return xp.concat([self._checked(self.model(part), part) for part in parts], axis=0)
+
+    def pixels(self, images: Array) -> Array:
+        """Images in [-0.5, 0.5] as the model's pixels."""
+        if (self.low, self.high) == (-0.5, 0.5):
+            return images
+        return images * (self.high - self.low) + (self.low + self.high) / 2
+
+    def _checked(self, found: Any, images: Array) -> Array:
+        """What the model returned, as an array (n, K) of the images' library."""
+        if isinstance(images, np.ndarray):
+            found = np.asarray(found, images.dtype)
+        shape = tuple(getattr(found, "shape", ()))
+        if len(shape) != 2 or shape[0] != images.shape[0] or shape[1] < 2:
+            raise ValueError(
+                f"`model` must return one row of {self.outputs} an image, shape ({images.shape[0]}, classes); got "
+                f"{shape or checks.show(found)}."
+            )
+        return found
+
+
+def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[float, float]]:
+    """The images, float32 or float64 (B, ...) of the library that the model reads, and the range of their pixels."""
+    low, high = _read_pixels(pixels)
+    torch: Any = sys.modules.get("torch")
+    of_module = torch is not None and isinstance(model, torch.nn.Module)
+    if isinstance(images, list | tuple):
+        images = np.asarray(images)
+    if not hasattr(images, "ndim"):
+        raise TypeError(f"`images` must be an array of images, got {checks.show(images)}.")
+    if isinstance(images, np.ndarray):
+        if images.dtype.kind in "iub" and (low, high) != (0.0, 255.0):
+            raise ValueError(
+                f"`images` hold integers, but `pixels` says {(low, high)}: pass pixels=(0, 255), or scale them first."
+            )
+        if images.dtype.kind not in "iubf":
+            raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
+        images = images.astype(np.float64 if images.dtype == np.float64 and not of_module else np.float32)
+    if of_module:
+        device, dtype = _place_of(model, torch)
+        images = torch.as_tensor(images, device=device).to(dtype)
+    xp = array_namespace(images)
+    if images.ndim < 2 or 0 in images.shape:
+        raise ValueError(f"`images` must have shape (B, ...), at least one image of one pixel; got {images.shape}.")
+    if not bool(xp.all(xp.isfinite(images))):
+        raise ValueError("`images` must be finite, got NaN or infinite pixels.")
+    least, most = float(xp.min(images)), float(xp.max(images))
+    slack = 1e-6 * (high - low)
+    if least < low - slack or most > high + slack:
+        raise ValueError(
+            f"`images` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
+            "with pixels=(low, high)."
+        )
+    return images, (low, high)
+
+
+def _place_of(module: Any, torch: Any) -> tuple[Any, Any]:
+    """The device and dtype of a module's parameters."""
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_floating_point():
+            if tensor.dtype not in (torch.float32, torch.float64):
+                raise TypeError(
+                    f"`model` must compute in float32 or float64, got {tensor.dtype}: close values are subtracted."
+                )
+            return tensor.device, tensor.dtype
+    return torch.device("cpu"), torch.float32
+
+
+def _read_pixels(pixels: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in pixels)
+    except (TypeError, ValueError):
+        raise TypeError(f"`pixels` must be a pair (low, high), got {checks.show(pixels)}.") from None
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise ValueError(f"`pixels` must be a pair low < high, got {pixels!r}.")
+    return low, high
+
+
+def read_labels(name: str, labels: Any, B: int, classes: int) -> NDArray[np.int64]:
+    """Classes 0..classes-1, one an image, on the host."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(labels, torch.Tensor):
+        labels = labels.detach().cpu().numpy()
+    found = np.asarray(labels)
+    if found.shape != (B,):
+        hint = " Pass the classes, not one-hot rows." if found.ndim == 2 else ""
+        raise ValueError(f"`{name}` must have one class an image, shape ({B},); got {found.shape}.{hint}")
+    if found.dtype.kind not in "iu":
+        raise TypeError(f"`{name}` must be integers, got dtype {found.dtype}.")
+    if (outside := (found < 0) | (found >= classes)).any():
+        i = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"`{name}` must lie in 0..{classes - 1}, the model's {classes} classes; got {found[i]} for image {i}."
+        )
+    return found.astype(np.int64)
+
+
+def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+    """The model's scores (B, K) of the images themselves, asked for twice: finite, in range and the same."""
+    try:
+        scores = host(asked.scores(images))
+    except Exception as error:
+        error.add_note(
+            f"slgh: the model was given images of shape {(images.shape[0], *asked.shape)}.{_order(asked.shape)}"
+        )
+        raise
+    if not np.isfinite(scores).all():
+        i = int(np.argwhere(~np.isfinite(scores))[0][0])
+        raise ValueError(f"`model` must answer with finite numbers, got {scores[i]} for image {i}.")
+    if asked.outputs == "probabilities" and ((scores < 0).any() or (abs(scores.sum(axis=1) - 1) > 1e-3).any()):
+        raise ValueError("`outputs` is 'probabilities', but the model's rows are not: pass outputs='logits'.")
+    change = np.abs(host(asked.scores(images)) - scores).max()
+    if not change <= STEADY * np.abs(scores).max():
+        raise ValueError(
+            f"`model` must answer the same to the same images, but its {asked.outputs} changed by {change:.3g}: turn "
+            "dropout and other noise off (.eval() for a PyTorch module)."
+        )
+    return scores
+
+
+def _order(shape: tuple[int, ...]) -> str:
+    """A remark where the channels seem to be at the wrong end."""
+    if len(shape) == 3 and shape[-1] in (1, 3, 4) and shape[0] not in (1, 3, 4):
+        return " Its channels are last: PyTorch's models want them first, images.transpose(0, 3, 1, 2)."
+    if len(shape) == 3 and shape[0] in (1, 3, 4) and shape[-1] not in (1, 3, 4):
+        return " Its channels are first: models of Keras want them last, images.transpose(0, 2, 3, 1)."
+    return ""

@@ -1,0 +1,192 @@
+"""What became of the images: checked once more, and reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from numpy.typing import NDArray
+
+from slgh.attack.model import Asked
+from slgh.attack.objective import perturb
+from slgh.backends import backend_of
+from slgh.parts import Array
+from slgh.result import Result, Status
+
+BEFORE, AFTER = 2, 1
+"""Queries an image besides those of `minimize`: its class, asked for twice, and the check of what is returned."""
+
+
+class Outcome(Enum):
+    """What became of an image."""
+
+    SUCCESS = "success"
+    FAILED = "failed"
+    MISCLASSIFIED = "misclassified before, not attacked"
+    NONFINITE = "the model's answers were not finite"
+    INTERRUPTED = "interrupted"
+    UNCONFIRMED = "the model took its answer back"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """What an attack on B images found; arrays of one figure an image are NumPy's.
+
+    Attributes
+    ----------
+    images
+        The least distorted adversarial image that was met, in the shape, range and library of the originals; the
+        original itself where there was no success.
+    success, outcome
+        Whether the model was fooled, asked again with exactly the image that is returned, and what became of the image.
+    label, before, after
+        The true class, the model's on the original, and its on what is returned.
+    queries
+        How often the model was asked about the image, everything included: twice before the attack, to see its class
+        and whether the model changes its mind, and once after a success.
+    first_success, queries_to_success
+        The first iteration whose iterate fooled the model, and the queries until then; -1 where none did.
+    distortion
+        The squared L2 norm of the perturbation of what is returned, pixels scaled to a range of width 1, as in the
+        paper; NaN without success.
+    last_distortion, last_total
+        The same of the last iterate, adversarial or not, and its total loss, the function that is minimised.
+    history
+        Over the recorded iterations: "iteration", "queries", and of each image "total", "distortion", "margin" (by
+        how much the right class leads, in log odds) and "t".
+    run
+        The `slgh.Result` of `minimize` on the images that were attacked; None if none was.
+    """
+
+    images: Array
+    success: NDArray[np.bool_]
+    outcome: tuple[Outcome, ...]
+    label: NDArray[np.int64]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+    queries: NDArray[np.int64]
+    first_success: NDArray[np.int64]
+    queries_to_success: NDArray[np.int64]
+    distortion: NDArray[np.float64]
+    last_distortion: NDArray[np.float64]
+    last_total: NDArray[np.float64]
+    history: dict[str, NDArray[Any]]
+    message: str
+    run: Result | None
+
+    @property
+    def l2(self) -> NDArray[np.float64]:
+        """The L2 norm of the perturbation, not squared."""
+        return np.sqrt(self.distortion)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attacked:
+    """Which of the images were attacked, `rows`; the classes of all of them, and those wanted in a targeted attack."""
+
+    rows: NDArray[np.intp]
+    label: NDArray[np.int64]
+    before: NDArray[np.int64]
+    wanted: NDArray[np.int64] | None
+
+
+def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | None) -> AttackResult:
+    """What became of `images`, which are `a` (B, d) in [-0.5, 0.5]: every success is asked for once more."""
+    B = len(who.label)
+    queries = np.full(B, BEFORE)
+    first = np.full(B, -1)
+    outcome = np.full(B, Outcome.MISCLASSIFIED)
+    distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
+    to_success = np.full(B, -1)
+    after, found, history = who.before.copy(), images, {}
+    if run is not None:
+        host, rows, seen = backend_of(a).host, who.rows, run.watched
+        queries[rows] += run.nfev + run.njev
+        first[rows] = host(seen["first"]).astype(int)
+        to_success[rows] = _queries_to_success(run, first[rows])
+        last_distortion[rows], last_total[rows] = host(seen["distortion"]), host(run.fun)
+        outcome[rows] = [_failure(Status(s)) for s in run.status]
+        won = np.flatnonzero(first[rows] >= 0)
+        if won.size:
+            better, scores = _ask_again(asked, a, who, run, won)
+            at, classes = rows[won], scores.argmax(axis=1)
+            queries[at] += AFTER
+            fooled = classes != who.label[at] if who.wanted is None else classes == who.wanted[at]
+            outcome[at] = [Outcome.SUCCESS if one else Outcome.UNCONFIRMED for one in fooled]
+            after[at[fooled]] = classes[fooled]
+            distortion[at[fooled]] = host(seen["least"])[won[fooled]]
+            found = _with_rows(images, at[fooled], better[backend_of(a).index(np.flatnonzero(fooled))])
+        history = _history(run, rows, B)
+    success = outcome == Outcome.SUCCESS
+    return AttackResult(
+        images=found,
+        success=success,
+        outcome=tuple(outcome),
+        label=who.label,
+        before=who.before,
+        after=after,
+        queries=queries,
+        first_success=first,
+        queries_to_success=to_success,
+        distortion=distortion,
+        last_distortion=last_distortion,
+        last_total=last_total,
+        history=history,
+        message=_message(outcome, run),
+        run=run,
+    )
+
+
+def _failure(status: Status) -> Outcome:
+    """What became of an image that has no success."""
+    return {Status.NONFINITE: Outcome.NONFINITE, Status.INTERRUPTED: Outcome.INTERRUPTED}.get(status, Outcome.FAILED)
+
+
+def _ask_again(asked: Asked, a: Array, who: Attacked, run: Result, won: NDArray[np.intp]) -> tuple[Array, NDArray[Any]]:
+    """The adversarial images, in the shape and range of the originals, and the model's scores of exactly these."""
+    xp, backend = array_namespace(a), backend_of(a)
+    x = run.watched["x_least"][backend.index(won)]
+    image = xp.clip(perturb(x, a[backend.index(who.rows[won])]), min=-0.5, max=0.5)
+    scores = backend.host(asked.scores(image))
+    return xp.clip(asked.pixels(image), min=asked.low, max=asked.high), scores
+
+
+def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
+    """A copy of the images with some of them replaced by `new` (n, d)."""
+    if not rows.size:
+        return images
+    xp, index = array_namespace(images), backend_of(images).index
+    source = np.zeros(images.shape[0], int)
+    source[rows] = np.arange(rows.size)
+    replaced = xp.reshape(index(np.isin(np.arange(source.size), rows)), (-1,) + (1,) * (images.ndim - 1))
+    return xp.where(replaced, xp.reshape(new, (-1, *images.shape[1:]))[index(source)], images)
+
+
+def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The queries until an iterate first fooled the model, the last of which may be that of the final point."""
+    start = BEFORE + (run.method.reports == "best")
+    each = (run.nfev + run.njev - 1 - (run.method.reports == "best")) // np.maximum(run.nit, 1)
+    found = start + np.minimum(first + 1, run.nit) * each + (first == run.nit)
+    return np.where(first < 0, -1, found)
+
+
+def _history(run: Result, rows: NDArray[np.intp], B: int) -> dict[str, NDArray[Any]]:
+    """The recorded iterations, with a column for each of the B images; NaN for those that were not attacked."""
+    recorded = run.history
+    columns = {"iteration": recorded["iteration"], "queries": BEFORE + recorded["nfev"]}
+    for name, of in {"total": "fun", "distortion": "distortion", "margin": "margin", "t": "t"}.items():
+        columns[name] = np.full((len(recorded["iteration"]), B), np.nan)
+        columns[name][:, rows] = recorded[of]
+    return columns
+
+
+def _message(outcome: NDArray[Any], run: Result | None) -> str:
+    """How many images fared how, and what the run says."""
+    counts = {kind: int((outcome == kind).sum()) for kind in Outcome}
+    text = "; ".join(f"{n} of {outcome.size}: {kind.value}" for kind, n in counts.items() if n) + "."
+    if 2 * counts[Outcome.MISCLASSIFIED] > outcome.size > 1:
+        text += " Most are misclassified to begin with: are labels, range of pixels and order of channels right?"
+    return text if run is None else f"{text} {run.message}"
