@@ -1,0 +1,165 @@
+"""How long an iteration of the attack takes on a GPU, what the chip could do at best, and where the time goes.
+
+    python benchmarks/attack_gpu.py            needs CUDA; prints Markdown
+
+At B images with M directions an iteration asks the network about B * (M + 1) images. Times are of whole runs, of which
+a shorter one is subtracted, so that capturing the graph does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from slgh.attack import attack
+from slgh.attack.images import shipped_images
+from slgh.attack.networks import NETWORKS, Network, NetworkSpec, network
+from slgh.attack.paper import PAPER
+
+PEAK = 66.9e12
+"""Multiplications and additions a second of an H200 in float32 without tensor cores, as NVIDIA states it."""
+
+
+def flops(spec: NetworkSpec) -> int:
+    """Multiplications and additions for one image."""
+    a, half = spec.side - 2, (spec.side - 4) // 2
+    convolutions = [
+        (a, spec.channels, spec.c1),
+        (a - 2, spec.c1, spec.c1),
+        (half - 2, spec.c1, spec.c2),
+        (half - 4, spec.c2, spec.c2),
+    ]
+    dense = [(spec.c2 * spec.last_side**2, spec.h), (spec.h, spec.h), (spec.h, len(spec.classes))]
+    return sum(2 * 9 * side**2 * i * o for side, i, o in convolutions) + sum(2 * i * o for i, o in dense)
+
+
+def replayed(work: Any, times: int = 30) -> float:
+    """Milliseconds of `work`, captured as a graph and replayed."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        work()
+        work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    best = float("inf")
+    for _ in range(5):
+        start.record()
+        for _ in range(times):
+            graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, start.elapsed_time(end) / times)
+    return best
+
+
+def an_iteration(name: str, net: Network, B: int, M: int, n: int = 1500) -> float:
+    """Milliseconds of an iteration of ZOSLGH_r."""
+    images = shipped_images(name)
+    pixels = torch.tensor(images.pixels()[:B], device="cuda")
+    params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
+
+    def seconds(iterations: int) -> float:
+        began = time.perf_counter()
+        found = attack(
+            net, pixels, images.labels[:B], pixels=(-0.5, 0.5), stop="end", max_iter=iterations, seed=0, **params
+        )
+        assert found.run is not None
+        assert found.run.engine == "torch cuda graph"
+        return time.perf_counter() - began
+
+    seconds(50)
+    short = min(seconds(500) for _ in range(2))
+    return (min(seconds(500 + n) for _ in range(2)) - short) / n * 1e3
+
+
+def plain(net: Network, x: torch.Tensor) -> torch.Tensor:
+    """The network by PyTorch's own layers."""
+    x = net.pool(net.conv2(net.conv1(x).relu()).relu())
+    x = net.pool(net.conv4(net.conv3(x).relu()).relu())
+    return net.dense3(net.dense2(net.dense1(x.flatten(1)).relu()).relu())
+
+
+def where_time_goes(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float, int]]:
+    """(kernel, microseconds an iteration, calls an iteration) of the kernels that take the most."""
+    images = shipped_images(name)
+    pixels = torch.tensor(images.pixels()[:B], device="cuda")
+    params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
+
+    def go(iterations: int) -> Counter[str]:
+        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+            attack(
+                net, pixels, images.labels[:B], pixels=(-0.5, 0.5), stop="end", max_iter=iterations, seed=0, **params
+            )
+        times: Counter[str] = Counter()
+        for event in seen.events():
+            times[event.name] += event.device_time
+        return times
+
+    short, long = go(40), go(240)
+    spent = {kernel: (long[kernel] - short[kernel]) / 200 for kernel in long}
+    return sorted(spent.items(), key=lambda item: -item[1])[:shown]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--samples", type=int, default=10)
+    options = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    B, M = options.images, options.samples
+    N = B * (M + 1)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, B = {B}, M = {M}: {N} images an iteration\n")
+    print("| | " + " | ".join(NETWORKS[name].title for name in NETWORKS) + " |\n|---|" + "---|" * len(NETWORKS))
+    rows: dict[str, list[str]] = {}
+
+    def put(row: str, text: str) -> None:
+        rows.setdefault(row, []).append(text)
+
+    profiles = {}
+    for name, spec in NETWORKS.items():
+        net = network(name).cuda()
+        x = torch.rand(N, spec.channels, spec.side, spec.side, device="cuda") - 0.5
+        iteration = an_iteration(name, net, B, M)
+        with torch.no_grad():
+            ours, theirs = replayed(lambda net=net, x=x: net(x)), replayed(lambda net=net, x=x: plain(net, x))
+            exact = plain(network(name).cuda().double(), x.double())
+
+            def error(found: torch.Tensor, exact: torch.Tensor = exact) -> str:
+                return f"{((found - exact).abs().max() / exact.abs().max()).item():.1e}"
+
+            errors = [error(net(x)), error(plain(net, x))]
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+            coarse = plain(net, x)
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        work = flops(spec) * N
+        put("an iteration of ZOSLGH_r, ms", f"**{iteration:.2f}**")
+        put("the network in it, our kernels, ms", f"{ours:.2f}")
+        put("the network by cuDNN and cuBLAS, float32, ms", f"{theirs:.2f}")
+        put("arithmetic of the network, GFLOP", f"{work / 1e9:.1f}")
+        put("at the float32 peak of 66.9 TFLOP/s, ms", f"{work / PEAK * 1e3:.2f}")
+        put("share of that peak, whole iteration", f"{work / PEAK * 1e3 / iteration:.0%}")
+        put("share of that peak, our network", f"{work / PEAK * 1e3 / ours:.0%}")
+        put("share of that peak, cuDNN's", f"{work / PEAK * 1e3 / theirs:.0%}")
+        put("largest error of the logits, our kernels", errors[0])
+        put("cuDNN in float32", errors[1])
+        put("cuDNN in TF32", error(coarse))
+        profiles[name] = where_time_goes(name, net, B, M)
+    for row, cells in rows.items():
+        print(f"| {row} | " + " | ".join(cells) + " |")
+    for name, kernels in profiles.items():
+        print(f"\n{NETWORKS[name].title}, microseconds an iteration by kernel:\n\n| kernel | µs |\n|---|---|")
+        for kernel, spent in kernels:
+            print(f"| `{kernel[:70]}` | {spent:.1f} |")
+
+
+if __name__ == "__main__":
+    main()
