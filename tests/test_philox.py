@@ -13,7 +13,9 @@ from slgh.backends import philox
 
 def key(B: int, device: str = "cpu") -> torch.Tensor:
     rng = np.random.default_rng(0)
-    return torch.tensor(np.column_stack([rng.integers(2**32, size=(B, 2)), np.arange(B)]), device=device)
+    return torch.tensor(
+        np.column_stack([rng.integers(2**32, size=(B, 2)), np.arange(B), np.zeros(B, int)]), device=device
+    )
 
 
 @pytest.mark.parametrize(

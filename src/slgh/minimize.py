@@ -48,6 +48,7 @@ def minimize(
     on_nonfinite: str = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     watch: Watch | None = None,
+    at_once: int | None = None,
     compiled: bool | None = None,
     tf32: bool = False,
     **params: Any,
@@ -121,6 +122,9 @@ def minimize(
     watch
         A `slgh.parts.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
         wants. fun then returns a tuple, of the values and of further numbers that the watch is shown at each iterate.
+    at_once
+        How many of the problems are computed at the same time, where all would be too many: when one has ended, another
+        takes its place. The results are the same.
     compiled
         None: the whole loop is compiled where that is possible, for JAX into a while_loop and on CUDA into a graph, and
         `result.engine` tells; fun is then called while it is compiled, not at each point, and must do the same
@@ -200,6 +204,7 @@ def minimize(
         on_nonfinite=on_nonfinite,
         checkpoint=checkpoint,
         watch=watch,
+        at_once=at_once,
         params=params,
     )
     asks = run.plan.method.oracle.asks

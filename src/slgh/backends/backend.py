@@ -45,14 +45,17 @@ class Source(Noise, Protocol):
     def keep(self, rows: NDArray[Any]) -> None:
         """Go on with these of the problems that are left."""
 
+    def join(self, rows: NDArray[Any], k: int) -> None:
+        """Have these of all problems begin, in iteration k, behind those that are there."""
+
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
         """m samples of their own for the final value of these of all problems, (B, m, ...)."""
 
     def save(self) -> dict[str, NDArray[Any]]:
         """Everything needed to go on from here, as arrays."""
 
-    def load(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Go on from what `save` returned."""
+    def load(self, saved: dict[str, NDArray[Any]], rows: NDArray[Any], began: NDArray[Any]) -> None:
+        """Go on from what `save` returned, with these of all problems, which began in these iterations."""
 
 
 class Loop(Protocol):
@@ -71,6 +74,9 @@ class Loop(Protocol):
         Iterations that are multiples of `stride` are recorded. Where every problem has ended, the rest is left out. Of
         a block with an unsound iteration only the number of those before it counts, and `carry` is as it was.
         """
+
+    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], key: Any) -> Any:
+        """Put other problems in the places `slots`: their rows of the carry, of the data and of the noise's key."""
 
     def careful(self, carry: Any) -> Loop:
         """A loop from `carry` on that supposes nothing of values, and so is always sound."""
@@ -101,6 +107,10 @@ class Backend(Protocol):
     @property
     def compiles(self) -> bool:
         """Whether there is a loop without host contact."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether problems can take the places of others that have ended."""
 
     @property
     def forks(self) -> bool:

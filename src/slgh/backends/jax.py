@@ -79,6 +79,7 @@ class JaxBackend(NumpyBackend):
     name = "jax"
     engine = "jax python loop"
     differentiates = compiles = True
+    streams = False
     forks = False
 
     def __init__(self, x0: Array) -> None:

@@ -70,8 +70,15 @@ class KeyedNoise:
     def keep(self, rows: NDArray[Any]) -> None:
         self.key = self.rows(self.key, rows)
 
+    def seat(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
+        """Be the noise of these of all problems, which began in these iterations."""
+        self.key = self.rows(self.everyone, rows)
+
+    def join(self, rows: NDArray[Any], k: int) -> None:
+        raise NotImplementedError
+
     def save(self) -> dict[str, NDArray[Any]]:
         return {}
 
-    def load(self, saved: dict[str, NDArray[Any]]) -> None:
-        pass
+    def load(self, saved: dict[str, NDArray[Any]], rows: NDArray[Any], began: NDArray[Any]) -> None:
+        self.seat(rows, began)

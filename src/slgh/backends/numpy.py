@@ -110,6 +110,7 @@ class NumpyBackend:
     xp = xp
     ops = Host(xp)
     differentiates = compiles = False
+    streams = True
     forks = True
 
     def read(self, x0: Any) -> NDArray[Any]:

@@ -28,10 +28,14 @@ def philox(counter: list[Any], key: tuple[Any, Any], rounds: int = 10) -> list[A
 
 
 def words(key: Tensor, k: Tensor, tag: int, blocks: int) -> list[Tensor]:
-    """Four words (B, blocks) each for the problems with `key` (B, 3): two words of the seed, the problem's number."""
+    """Four words (B, blocks) each for the problems with `key` (B, 4).
+
+    Its columns are two words of the seed, the problem's number, and the iteration k in which the problem began: its
+    noise is that of its own k-th iteration.
+    """
     block = torch.arange(blocks, device=key.device)[None, :]
-    problem = key[:, 2:]
-    counter = [block + torch.zeros_like(problem), k + torch.zeros_like(block), torch.full_like(block, tag), problem]
+    problem, own = key[:, 2:3], k - key[:, 3:]
+    counter = [block + torch.zeros_like(problem), own + torch.zeros_like(block), torch.full_like(block, tag), problem]
     return philox(counter, (key[:, :1], key[:, 1:2]))
 
 

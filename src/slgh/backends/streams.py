@@ -46,6 +46,13 @@ class Sources:
         self.keys = [self.keys[i] for i in rows]
         self._made = None if self._made is None else [self._made[i] for i in rows]
 
+    def join(self, keys: list[tuple[int, int]]) -> list[np.random.Generator]:
+        """Further problems; their generators, if those of the others are made."""
+        self.keys = self.keys + keys
+        new = [] if self._made is None else [generator(key, self.purpose) for key in keys]
+        self._made = None if self._made is None else self._made + new
+        return new
+
     @property
     def words(self) -> NDArray[np.uint64]:
         """(B, 6): four words of state, and the half word that 32-bit draws leave over. (0, 6) if still unused."""
@@ -97,6 +104,13 @@ class Stream:
         else:
             self.sources.words = self._marked
             self.ahead, self.at = self.ahead[:, :0], 0
+
+    def join(self, keys: list[tuple[int, int]]) -> None:
+        """Further problems, whose numbers begin here."""
+        new = np.zeros((len(keys), self.ahead.shape[1]), self.ahead.dtype)
+        for row, source in zip(new, self.sources.join(keys), strict=False):
+            row[self.at :] = source.standard_normal(row.size - self.at, dtype=new.dtype)
+        self.ahead = np.concatenate([self.ahead, new])
 
     def _draw(self, n: int) -> None:
         start = self._marked if isinstance(self._marked, int) else self.at
@@ -183,6 +197,14 @@ class NumpyNoise:
             stream.ahead = stream.ahead[rows]
         self.mark(0)
 
+    def join(self, rows: NDArray[np.intp], k: int) -> None:
+        """Have these of all problems begin, behind those that are there."""
+        keys = [self.keys[i] for i in rows]
+        self.xi_sources.join(keys)
+        for stream in self.streams:
+            stream.join(keys)
+        self.mark(k)
+
     def save(self) -> dict[str, NDArray[Any]]:
         """Everything needed to go on from here, as arrays."""
         saved = {"xi": self.xi_sources.words}
@@ -191,8 +213,9 @@ class NumpyNoise:
             saved[f"ahead{i}"] = stream.ahead[:, stream.at :]
         return saved
 
-    def load(self, saved: dict[str, NDArray[Any]]) -> None:
-        """Go on from what `save` returned."""
+    def load(self, saved: dict[str, NDArray[Any]], rows: NDArray[np.intp], began: NDArray[Any]) -> None:
+        """Go on from what `save` returned, with these of all problems."""
+        self.keep(rows)
         self.xi_sources.words = saved["xi"]
         for i, stream in enumerate(self.streams):
             stream.sources.words = saved[f"normal{i}"]

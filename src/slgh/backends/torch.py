@@ -35,6 +35,7 @@ class TorchBackend:
     xp = xp
     ops = Host(xp)
     differentiates = True
+    streams = True
     forks = False
     engine = "torch eager"
 
@@ -86,7 +87,8 @@ class TorchBackend:
                 keys, d, torch.zeros(0, dtype=self.dtype, device="cpu").numpy().dtype, sample_xi, samples=samples
             )
         seeds, problems = words(keys)
-        key = torch.tensor(np.column_stack([seeds, problems]).astype(np.int64), device=self.device)
+        began = np.zeros_like(problems)
+        key = torch.tensor(np.column_stack([seeds, problems, began]).astype(np.int64), device=self.device)
         return DeviceNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
 
     def real(self, value: Any, name: str) -> Tensor:

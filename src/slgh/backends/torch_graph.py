@@ -66,8 +66,9 @@ class CudaGraph:
         """Iterations of one kind, in place."""
         mine, carry = self.noise, self.carry
         for _ in range(times):
-            noise = DeviceNoise(mine.everyone, mine.d, mine.dtype, mine.sample_xi, self.k)
-            carry, sound, self.evaluations[first] = self.program.iterate(carry, self.k, first, noise, self.inputs)
+            noise = DeviceNoise(mine.key, mine.d, mine.dtype, mine.sample_xi, self.k)
+            k = self.k if self.program.limit is None else self.k - mine.key[:, 3]
+            carry, sound, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
             if isinstance(sound, Tensor):
                 self.sound.logical_and_(sound)
             for record, column in zip(self.records, carry.seen, strict=True):
@@ -97,6 +98,8 @@ class CudaGraph:
                 for _ in range(2):
                     self.i.zero_()
                     self._iterate(first)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             if isinstance(self.program.functions.fun, Mapped):
                 raise Uncapturable(f"torch.func.vmap cannot map fun ({_first_line(error)})") from error
@@ -112,6 +115,8 @@ class CudaGraph:
             with warnings.catch_warnings(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
                 self._iterate(first, times)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             torch.cuda.synchronize()
             raise Uncapturable(f"fun cannot be captured in a CUDA graph ({_first_line(error)})") from error
@@ -138,6 +143,13 @@ class CudaGraph:
             n = self._sound_ones(k, n)
             _copy(mine, before)
         return self.carry, self._rows, n
+
+    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Tensor, ...], key: Tensor) -> Any:
+        at = torch.as_tensor(slots, device=key.device)
+        mine, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
+        for target, rows in zip(mine, new, strict=True):
+            target[at] = rows
+        return self.carry
 
     def _begin(self, k: int) -> None:
         """Set the counters to the k-th iteration."""

@@ -44,8 +44,8 @@ class DeviceNoise(KeyedNoise):
     def draw_xi(self, key: Tensor, tag: int, m: int) -> Tensor:
         if isinstance(self.sample_xi, int):
             return philox.index(key, self.k, tag, m, self.sample_xi)
-        seeds = key.cpu().numpy()
-        generators = [np.random.Generator(np.random.SFC64([*seed, int(self.k), tag])) for seed in seeds]
+        keys = key.cpu().numpy()
+        generators = [np.random.Generator(np.random.SFC64([*key[:3], int(self.k) - key[3], tag])) for key in keys]
         return torch.from_numpy(draw_xi(self.sample_xi, generators, m)).to(key.device)
 
     def every_xi(self, start: int, stop: int) -> Tensor:
@@ -53,6 +53,15 @@ class DeviceNoise(KeyedNoise):
 
     def rows(self, key: Tensor, rows: NDArray[Any]) -> Tensor:
         return key[torch.as_tensor(rows, device=key.device)]
+
+    def seat(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
+        super().seat(rows, began)
+        self.key[:, 3] = torch.as_tensor(began, device=self.key.device)
+
+    def join(self, rows: NDArray[Any], k: int) -> None:
+        new = self.rows(self.everyone, rows)
+        new[:, 3] = k
+        self.key = torch.cat([self.key, new])
 
     def mark(self, k: int) -> None:
         super().mark(k)

@@ -43,9 +43,9 @@ def _quick_box_muller(u, v):
 @triton.jit
 def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constexpr):
     b, tile = tl.program_id(0), tl.program_id(1)
-    low, high, problem = tl.load(key + 3 * b), tl.load(key + 3 * b + 1), tl.load(key + 3 * b + 2)
+    low, high, problem = tl.load(key + 4 * b), tl.load(key + 4 * b + 1), tl.load(key + 4 * b + 2)
     seed = (high << 32) | low
-    k = tl.load(iteration)
+    k = tl.load(iteration) - tl.load(key + 4 * b + 3)
     block = tile * BLOCK + tl.arange(0, BLOCK)
     zero = block * 0
     w0, w1, w2, w3 = tl.philox(

@@ -26,20 +26,36 @@ BLOCK_SECONDS = 0.05
 """About how long a block takes: limits in seconds, Ctrl-C and the progress bar wait for its end."""
 
 
-def first_carry(run: Run) -> Carry:
-    """All problems of a run, those that have ended included, for a compiled loop."""
+def rows_of(run: Run, rows: NDArray[np.intp]) -> Carry:
+    """These of all problems of a run, for a compiled loop."""
     give = run.backend.give
     ended = run.history.ended
     columns = {"fun": run.seen["fun"], "t": run.seen["t"], "fun_best": run.whole.f_best, "x": run.seen["x"]}
     if run.plan.watch is not None:
         columns |= dict(zip(run.plan.watch.names, run.whole.watch, strict=True))
     names = _recorded(run)
+    nit = np.where(run.status == Status.RUNNING, run.k - run.began[0], run.counts[0])
     return Carry(
-        map_leaves(give, run.whole),
-        give(run.status.astype(np.int32)),
-        give(np.where(run.status == Status.RUNNING, run.k, run.counts[0]).astype(np.int32)),
-        tuple(give(ended.get(name, columns[name])) for name in names),
+        map_leaves(lambda leaf: give(leaf[rows]), run.whole),
+        give(run.status[rows].astype(np.int32)),
+        give(nit[rows].astype(np.int32)),
+        tuple(give(ended.get(name, columns[name])[rows]) for name in names),
     )
+
+
+def seat(run: Run, new: NDArray[np.intp]) -> None:
+    """Have these problems begin in the places of problems that have ended."""
+    assert run.loop is not None
+    run.gather()
+    slots = np.flatnonzero(run.status[run.members] != Status.RUNNING)[: new.size]
+    run.members = run.members.copy()
+    run.members[slots] = new
+    at = run.backend.index(new)
+    noise: Any = run.noise
+    key = noise.rows(noise.everyone, new)
+    key[:, 3] = run.k
+    run.carry = run.loop.refill(slots, rows_of(run, new), tuple(a[at] for a in run.data), key)
+    run.state = run.carry.state
 
 
 def _recorded(run: Run) -> tuple[str, ...]:
@@ -60,19 +76,33 @@ def compile_loop(
         return functions
     found: Loop | str = python or f"{run.backend.name} arrays have no compiled loop"
     if run.backend.compiles and not python:
-        carry, mapped = first_carry(run), functions
+        run.members, run.data = _places(run), data
+        carry, mapped = rows_of(run, run.members), functions
+        run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
+        if run.at_once is not None:
+            at = run.backend.index(run.members)
+            data = tuple(a[at] for a in data)
         if isinstance(mapped, Pointwise):
             mapped = mapped.mapped(data=len(data), xi=run.plan.ctx.stochastic)
         found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
-            run.members = np.arange(run.status.size)
             run.engine = found.engine
             return mapped
+        run.members = run.active
+        run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
     if compiled:
         raise ValueError(f"`compiled=True` is not possible here: {found}.")
     run.why = f"In a Python loop: {found}."
     return functions
+
+
+def _places(run: Run) -> NDArray[np.intp]:
+    """The problems in a compiled loop: all; or one a place, those that have ended where there are too few others."""
+    if run.at_once is None:
+        return np.arange(run.status.size)
+    ended = np.flatnonzero(run.status != Status.RUNNING)
+    return np.concatenate([run.active, ended[: run.at_once - run.active.size]])
 
 
 def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[Program, Inputs]:
@@ -93,11 +123,13 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
         penalize=plan.penalize,
         period=method.oracle.period,
         careful=run.careful,
-        ends=run.limits.target is not None
+        limit=None if run.at_once is None else run.limit,
+        ends=run.at_once is not None
+        or run.limits.target is not None
         or run.active.size < run.status.size
         or (plan.watch is not None and plan.watch.ends),
     )
-    return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from)
+    return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from, run.iterations)
 
 
 def advance(run: Run) -> Generator[Advance, Any, None]:
@@ -120,21 +152,28 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     taken = time.monotonic() - began
     run.pace = int(min(max(BLOCK_SECONDS * n / max(taken, 1e-9), run.pace / 2), 2 * run.pace)) or 1
     used = _evaluations(run, loop, k, k + n)
-    run.k = int(nit[run.active].max())
+    members, live = run.members, run.status[run.members] == Status.RUNNING
+    upto = nit + run.began[0, members]
+    run.k = int(upto[live].max())
     run.nfev, run.njev = (int(number) for number in used[run.k - k - 1])
     run.carry, run.state = carry, carry.state
     run.mark()
     _record(run, k, used, records)
-    run.history.ended = {n: host(column) for n, column in zip(run.history.columns, carry.seen, strict=False)}
-    ended = run.active[status[run.active] != Status.RUNNING]
-    run.status[ended] = status[ended]
-    run.counts[0, ended], run.counts[1:, ended] = nit[ended], used[nit[ended] - k - 1].T
+    for name, column in zip(run.history.columns, carry.seen, strict=False):
+        last = host(column)
+        there = run.history.ended.get(name, np.zeros((run.status.size, *last.shape[1:]), last.dtype))
+        run.history.ended[name] = run.spread(there, last)
+    run.history.closed[members] = True
+    over = live & (status != Status.RUNNING)
+    ended = members[over]
+    run.status[ended] = status[over]
+    run.counts[0, ended], run.counts[1:, ended] = nit[over], used[upto[over] - k - 1].T - run.began[1:, ended]
     stopped = False
     if stood is not None:
         x = run.seen["x"].copy()
         x[run.active] = stood[run.active]
         stopped = run.called_back(x, *(host(column) for column in carry.seen[:2]))
-    run.active = run.rows = np.flatnonzero(status == Status.RUNNING)
+    run.active = run.rows = np.sort(members[status == Status.RUNNING])
     if not run.active.size:
         run.gather()
     run.after_contact(stopped=stopped)
@@ -146,6 +185,10 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
         return 1
     n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
     limits = run.limits
+    if run.at_once is not None:
+        if run.waiting.size and run.active.size < run.at_once:
+            n = min(n, run.history.stride - run.k % run.history.stride)
+        return max(n, 1)
     if limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)
     if limits.max_evals is not None:
@@ -170,10 +213,9 @@ def _record(run: Run, k: int, used: NDArray[np.int64], records: Records) -> None
     wanted = list(range(-k % history.stride, run.k - k, history.stride))
     if not wanted or not history.limit:
         return
-    everyone = np.arange(run.status.size)
     for i, *row in zip(wanted, *records(wanted), strict=True):
         if history.wants(k + i):
             figures = dict(zip(history.columns, row, strict=True))
             if history.with_x:
                 figures["x"] = run.inside(figures["x"])
-            history.record(Row(k + i, int(used[i, 0]), everyone, figures))
+            history.record(Row(k + i, int(used[i, 0]), run.members, figures))

@@ -42,6 +42,8 @@ class Inputs(NamedTuple):
     box: Box | None
     target: Any
     tail_from: Any
+    last: Any = None
+    """The number of iterations after which a problem ends, where the program looks after that."""
 
 
 class Advance(NamedTuple):
@@ -74,6 +76,8 @@ class Program:
     """Whether values may be other than finite; if not, an iteration that meets one is unsound, and worth nothing."""
     ends: bool
     """Whether a problem may have ended, so that it has to be frozen."""
+    limit: Status | None = None
+    """How a problem ends that has had its iterations; None: all have them together, and the host looks after it."""
 
     def iterate(
         self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
@@ -101,7 +105,7 @@ class Program:
                 break
             asked[query.what in ("fun", "F")] += query.points.shape[1]
             values = functions.answer(query, inputs.data)
-        carry = self._freeze(carry, state, info, inputs.target)
+        carry = self._freeze(carry, state, info, inputs)
         return carry, self.careful or optimistic.sound(), (asked[True], asked[False])
 
     def bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
@@ -109,8 +113,9 @@ class Program:
         method, args = join(self.structure, iter(inputs.numbers))
         return method, dataclasses.replace(self.functions, args=args)
 
-    def _freeze(self, carry: Carry, state: State, info: Info, target: Any) -> Carry:
+    def _freeze(self, carry: Carry, state: State, info: Info, inputs: Inputs) -> Carry:
         """End the problems that have reached the target or are given up; leave those alone that had ended before."""
+        target = inputs.target
         xp = self.ctx.xp
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
@@ -130,6 +135,9 @@ class Program:
         if info.done is not None:
             status = xp.where(info.done, int(Status.WATCHED), status)
             state = state._replace(x=where(info.done, info.x, state.x, xp))
+        if self.limit is not None:
+            spent = (carry.nit + 1 >= inputs.last) & (status == int(Status.RUNNING))
+            status = xp.where(spent, int(self.limit), status)
         live = carry.status == int(Status.RUNNING)
 
         def hold(new: Array, old: Array) -> Array:

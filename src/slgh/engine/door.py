@@ -144,6 +144,31 @@ def read_watch(watch: Any, method: Method, *, stochastic: bool) -> set[str]:
     return {"f"}
 
 
+def read_at_once(
+    at_once: Any, B: int, T: int | None, method: Method, backend: Backend, *, batched: bool, callback: Any
+) -> int | None:
+    """How many problems to compute at a time where others have to wait; None where none has to."""
+    at_once = checks.plain(at_once)
+    if at_once is None:
+        return None
+    checks.count("at_once", at_once)
+    if at_once >= B:
+        return None
+    if not batched:
+        raise ValueError("`at_once` is for problems of a batch; pass batched=True.")
+    if not backend.streams:
+        raise ValueError(
+            f"`at_once` is for NumPy and PyTorch arrays, got {backend.name}; pass fewer problems at a time."
+        )
+    if callback is not None:
+        raise ValueError("`at_once` and `callback` exclude each other: problems are in different iterations.")
+    if not T:
+        raise ValueError("`at_once` needs max_iter or max_evals, so that each problem ends.")
+    if method.oracle.period > 1:
+        raise ValueError(f"`at_once` needs iterations that are alike, which those of {method.oracle.name!r} are not.")
+    return int(at_once)
+
+
 def make_run(
     x: NDArray[Any],
     backend: Backend,
@@ -166,6 +191,7 @@ def make_run(
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
     params: dict[str, Any],
     watch: Watch | None = None,
+    at_once: int | None = None,
 ) -> Run:
     """Check everything, compose the method, and make the Run."""
     for name in params:
@@ -200,6 +226,7 @@ def make_run(
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
     T = limits.iterations(bound.oracle, ctx, reserve + best)
+    at_once = read_at_once(at_once, B, T, bound, backend, batched=batched, callback=callback)
     applied = None
     if request:
         bound, applied = apply_theory(bound, request, d, T)
@@ -232,6 +259,7 @@ def make_run(
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
         "watch": describe(watch),
+        "at_once": at_once,
     }
     if saver and saver.found and seed is None:
         used = saver.found[0]["seed"]
@@ -248,14 +276,16 @@ def make_run(
         identity=identity,
         seed=used,
         batched=batched,
-        history=History(history, B, () if watch is None else watch.columns),
+        history=History(history, B, () if watch is None else watch.columns, iterations=None if at_once is None else T),
         callback=read_callback(callback),
         saver=saver,
         remark=describe_plan(applied) if applied else "",
+        at_once=at_once,
+        iterations=T,
     )
     if saver and not saver.found:
         run.save(first=True)
-    run.progress = Progress(T) if progress else None
+    run.progress = Progress(T if at_once is None else B) if progress else None
     return run
 
 

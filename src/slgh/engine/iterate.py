@@ -23,7 +23,8 @@ NONE = np.zeros(1, bool)
 def iterate(run: Run) -> Generator[Query, Any, None]:
     """One iteration of the active problems, and what follows from it."""
     first = run.k % run.plan.method.oracle.period == 0
-    run.state, info = yield from step(run.state, run.k, first, run.noise, run.plan)
+    k: Any = run.k if run.at_once is None else run.backend.native(run.k - run.began[0, run.members])
+    run.state, info = yield from step(run.state, k, first, run.noise, run.plan)
     run.k += 1
     run.mark()
     if run.history.wants(run.k - 1):
@@ -33,15 +34,17 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
     given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
     reached = _reached(run, info)
     done = NONE if info.done is None else host(info.done)
-    if any(why is not NONE and why.any() for why in (given_up, reached, done)):
-        which = np.broadcast_to(given_up | reached | done, run.active.shape)
+    spent = NONE if run.at_once is None else run.k - run.began[0, run.active] >= run.iterations
+    if any(why is not NONE and why.any() for why in (given_up, reached, done, spent)):
+        which = np.broadcast_to(given_up | reached | done | spent, run.active.shape)
         if run.history.limit:
             run.history.end(which, _row(run, info))
         here = done | reached if run.plan.ctx.stochastic else done
         if here.any():
             x = np.where(np.broadcast_to(here, which.shape)[:, None], host(info.x), host(run.state.x))
             run.state = run.state._replace(x=run.backend.native(x))
-        run.end(which, np.where(done, Status.WATCHED, np.where(reached, Status.TARGET, Status.NONFINITE)))
+        status = np.where(given_up, Status.NONFINITE, run.limit)
+        run.end(which, np.where(done, Status.WATCHED, np.where(reached, Status.TARGET, status)))
     run.after_contact(stopped=stopped)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slgh.backends import Backend
 from slgh.backends.backend import Loop, Source
 from slgh.engine import checkpoint
-from slgh.engine.advance import advance
+from slgh.engine.advance import advance, seat
 from slgh.engine.block import Advance, Carry
 from slgh.engine.box import Box
 from slgh.engine.history import History
@@ -72,6 +72,10 @@ class Run:
     progress: Progress | None = None
     remark: str = ""
     """What the message says of how the method was chosen."""
+    at_once: int | None = None
+    """How many problems are computed at a time, where others wait for their places; None: all."""
+    iterations: int | None = None
+    """How many iterations the limits allow each problem."""
 
     def __post_init__(self) -> None:
         B = self.state.x.shape[0]
@@ -80,10 +84,14 @@ class Run:
         self.seconds = 0.0
         self.careful = False
         """Whether a compiled loop must reckon with values that are not finite: it has met one."""
-        self.active: NDArray[np.intp] = np.arange(B)
-        """The problems that have not ended."""
+        self.active: NDArray[np.intp] = np.arange(B if self.at_once is None else self.at_once)
+        """The problems that have begun and not ended."""
+        self.began = np.zeros((3, B), int)
+        """k, nfev, njev when each problem began."""
+        self.data: tuple[Any, ...] = ()
+        """The user's data of all problems, where those that wait will need them."""
         self.members = self.active
-        """The problems that `state` is of: the active ones, or in a compiled loop all."""
+        """The problems that `state` is of: the active ones, or in a compiled loop all, or one for each place."""
         self.rows = self.active
         """The problems that the current query is about."""
         self.whole = self.state
@@ -93,10 +101,15 @@ class Run:
         """nit, nfev, njev of each problem at its end."""
         self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
         """Where each problem last stood and f there, for the callback."""
-        if self.saver and self.saver.found:
+        if self.saver and self.saver.found and self._is_begun(self.saver.found[0]):
             self._load(*self.saver.found)
+        elif self.at_once is not None:
+            self.noise.keep(self.members)
+        if self.at_once is not None:
+            self.whole = map_leaves(np.array, self.whole)
         self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), self.whole)
-        self.plan = dataclasses.replace(self.plan, picks=frozenset(self.whole.xhat_at.tolist()))
+        picks = None if self.at_once is not None else frozenset(self.whole.xhat_at.tolist())
+        self.plan = dataclasses.replace(self.plan, picks=picks)
         self.engine = self.backend.engine
         self.why = ""
         """Why the loop is not a compiled one, where that may surprise."""
@@ -120,16 +133,19 @@ class Run:
         try:
             if self.nfev == 0 and self.plan.method.reports == "best" and not self.plan.ctx.stochastic:
                 yield from self._unbroken(self._look_at_start())
-            while self.active.size:
+            while self.active.size or self.waiting.size:
                 self._check_limits()
+                self._refill()
                 yield from self._unbroken(advance(self) if self.loop else iterate(self))
         except Stop as stop:
             self.save()
+            waiting = self.waiting
             self.end(np.ones(self.active.size, bool), stop.status.value)
+            self.status[waiting], self.counts[1, waiting] = stop.status, self.looked
         else:
             self.save()
         if self.progress:
-            self.progress.close(self.k, self.whole.f_best, self.whole.t)
+            self.progress.close(self.done, self.whole.f_best, self.whole.t)
         return (yield from report(self))
 
     def _unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -144,16 +160,64 @@ class Run:
             if answer is BROKEN_OFF:
                 raise Stop(Status.INTERRUPTED)
 
+    @property
+    def waiting(self) -> NDArray[np.intp]:
+        """The problems that have not begun, in their order."""
+        if self.at_once is None:
+            return self.active[:0]
+        running = np.flatnonzero(self.status == Status.RUNNING)
+        return running[~np.isin(running, self.active)]
+
+    @property
+    def looked(self) -> int:
+        """How many evaluations a problem has before its first iteration."""
+        return int(self.plan.method.reports == "best" and not self.plan.ctx.stochastic)
+
+    def slices(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+        """The problems `rows`, so many at a time as may be computed at once."""
+        n = max(1, self.at_once or rows.size)
+        return [rows[i : i + n] for i in range(0, rows.size, n)]
+
     def _look_at_start(self) -> Generator[Query, Any, None]:
         """Evaluate the start, so that the best point is never worse."""
-        xp = self.plan.ctx.xp
-        x = self.backend.native(self.inside(self.whole.x))
-        values = (yield Query("fun", x[:, None, :]))[:, 0]
-        values = values if self.plan.watch is None else values[:, 0]
-        f_best = xp.where(xp.isfinite(values), values, xp.inf)
-        self.state = self.state._replace(f_best=f_best)
+        found = []
+        for rows in self.slices(np.arange(self.status.size)):
+            self.rows = rows
+            x = self.backend.native(self.inside(self.whole.x[rows]))
+            values = self.backend.host((yield Query("fun", x[:, None, :])))[:, 0]
+            found.append(values if self.plan.watch is None else values[:, 0])
+        self.nfev, self.rows = 1, self.active
+        f = np.concatenate(found)
+        f_best = np.where(np.isfinite(f), f, np.inf).astype(f.dtype)
+        self.whole = self.whole._replace(f_best=f_best)
+        self.state = self.state._replace(f_best=self.backend.native(f_best[self.members]))
         if self.carry:
-            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=self.backend.give(f_best)))
+            given = self.backend.give(f_best[self.members])
+            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=given))
+        self.mark()
+
+    def _refill(self) -> None:
+        """Have problems that wait begin, in the places of those that have ended.
+
+        They begin where a row of the history is due, so that every problem's rows are of the same of its iterations.
+        """
+        if self.at_once is None or self.active.size == self.at_once or not self.waiting.size:
+            return
+        if not self.active.size:
+            self.k += -self.k % self.history.stride
+        if self.k % self.history.stride:
+            return
+        new = self.waiting[: self.at_once - self.active.size]
+        self.began[:, new] = np.array([[self.k], [self.nfev - self.looked], [self.njev]])
+        if self.loop is not None:
+            seat(self, new)
+        else:
+            rows = map_leaves(lambda leaf: self.backend.native(leaf[new]), self.whole)
+            join = self.plan.ctx.xp.concat
+            self.state = map_leaves(lambda there, more: join([there, more], axis=0), self.state, rows)
+            self.noise.join(new, self.k)
+            self.members = np.concatenate([self.members, new])
+        self.active = self.rows = np.sort(np.concatenate([self.active, new])) if self.loop else self.members
         self.mark()
 
     def interrupt(self, query: Query | Advance) -> Any:
@@ -167,7 +231,7 @@ class Run:
     def close_after(self, error: BaseException) -> None:
         """An exception ends the run: save the last complete iteration, and say so in the exception."""
         if self.progress:
-            self.progress.close(self.k, self.whole.f_best, self.whole.t)
+            self.progress.close(self.done, self.whole.f_best, self.whole.t)
         if self.active.size:
             self.noise.rewind()
             self.save()
@@ -188,11 +252,15 @@ class Run:
         if self.saver and self.active.size and self.saver.due(self.k):
             self.save()
         if self.progress and self.active.size:
-            self.progress.show(self.k, self.state.f_best, self.state.t, self.active.size)
+            self.progress.show(self.done, self.state.f_best, self.state.t, self.active.size)
 
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
         limits, plan = self.limits, self.plan
+        if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
+            raise Stop(Status.MAX_SECONDS)
+        if self.at_once is not None:
+            return
         if limits.max_iter is not None and self.k >= limits.max_iter:
             raise Stop(Status.COMPLETED)
         if limits.max_evals is not None:
@@ -201,8 +269,12 @@ class Run:
             if self.nfev + self.njev + needed > limits.max_evals:
                 planned = plan.method.schedule.planned and self.k > 0
                 raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
-        if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
-            raise Stop(Status.MAX_SECONDS)
+
+    @property
+    def limit(self) -> Status:
+        """How a problem ends that has had the iterations that the limits allow."""
+        cut = self.limits.max_iter is None or self.limits.max_iter > (self.iterations or 0)
+        return Status.MAX_EVALS if cut and not self.plan.method.schedule.planned else Status.COMPLETED
 
     def elapsed(self) -> float:
         """Seconds this run has taken, earlier sittings included."""
@@ -212,7 +284,7 @@ class Run:
         """End those of the active problems, and go on with the others."""
         ended, left = self.active[which], np.flatnonzero(~which)
         self.status[ended] = np.broadcast_to(status, which.shape)[which]
-        self.counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]])
+        self.counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]]) - self.began[:, ended]
         self.gather()
         self.active = self.rows = self.active[left]
         if self.loop is None:
@@ -220,6 +292,11 @@ class Run:
             rows = self.backend.index(left)
             self.state = map_leaves(lambda leaf: leaf[rows], self.state)
             self.noise.keep(left)
+
+    @property
+    def done(self) -> int:
+        """What the progress bar counts: iterations, or problems where they begin one after the other."""
+        return self.k if self.at_once is None else int((self.status != Status.RUNNING).sum())
 
     def gather(self) -> None:
         """Bring `whole` up to date."""
@@ -229,7 +306,7 @@ class Run:
         """`whole` (all problems) with the rows of the members replaced by `part`."""
         if self.members.size == whole.shape[0]:
             return part
-        whole = whole.copy()
+        whole = whole.copy() if self.at_once is None else whole
         whole[self.members] = part
         return whole
 
@@ -282,19 +359,26 @@ class Run:
         arrays = {
             **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
             **{f"noise.{n}": a for n, a in self.noise.save().items()},
-            **{f"history.{n}": a for n, a in self.history.arrays().items()},
+            **{f"history.{n}": a for n, a in self.history.saved().items()},
             **{f"ended.{n}": a for n, a in self.history.ended.items()},
             **{f"seen.{n}": a for n, a in self.seen.items()},
             "active": self.active,
             "status": self.status,
             "counts": self.counts,
+            "began": self.began,
         }
         self.saver.save(self.k, meta, arrays, first=first)
 
-    def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a checkpoint of the same run."""
+    def _is_begun(self, meta: dict[str, Any]) -> bool:
+        """Whether a checkpoint, which must be of this run, holds more than its start, for which `at_once` is all one."""
         assert self.saver is not None
-        checkpoint.refuse_other_run(self.saver.path, meta["identity"], self.identity)
+        begun = meta["marked"] != [0, 0]
+        given = self.identity if begun else self.identity | {"at_once": meta["identity"]["at_once"]}
+        checkpoint.refuse_other_run(self.saver.path, meta["identity"], given)
+        return begun
+
+    def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a checkpoint."""
 
         def group(prefix: str) -> dict[str, NDArray[Any]]:
             return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
@@ -302,9 +386,9 @@ class Run:
         self.k, (self.nfev, self.njev) = meta["k"], meta["marked"]
         self.seconds, self.careful = meta["seconds"], meta["careful"]
         self.active = self.members = self.rows = arrays["active"]
-        self.status, self.counts = arrays["status"], arrays["counts"]
+        self.status, self.counts, self.began = arrays["status"], arrays["counts"], arrays["began"]
         self.seen = group("seen.")
         self.whole = from_arrays(group("state."), like=self.state)
         self.history.load(group("history."), group("ended."), meta["stride"])
-        self.noise.keep(self.active)
-        self.noise.load(group("noise."))
+        self.history.closed = self.status != Status.RUNNING
+        self.noise.load(group("noise."), self.active, self.began[0, self.active])

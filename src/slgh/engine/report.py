@@ -19,6 +19,10 @@ OF_THE_PROBLEM = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """What is returned as arrays of x0's library, on its device; counts and the history are NumPy's."""
 
 
+BROKEN = [Status.MAX_SECONDS, Status.INTERRUPTED]
+"""How problems end that have not begun."""
+
+
 FAR = 0.1
 """t that fell, but not below this share of t1, is worth a remark."""
 
@@ -31,9 +35,10 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     x = _solutions(run)
     fun = np.full_like(whole.f_best, np.nan)
     fun_se = np.zeros_like(fun)
-    asked = np.flatnonzero(stochastic | (run.status != Status.TARGET))
+    begun = run.at_once is None or ~((nit == 0) & np.isin(run.status, BROKEN))
+    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & begun)
     n = _final_samples(run, int((nfev + njev).max(initial=0)))
-    if asked.size and n:
+    for asked in run.slices(unknown) if n else ():
         run.rows = asked
         points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
         xi = run.noise.last_xi(n, asked) if stochastic else None
@@ -75,7 +80,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "status": status,
         "success": finite & np.isin(status, planned),
     }
-    history = run.history.arrays()
+    history = run.history.arrays() if run.at_once is None else _own_history(run)
     watched = {} if plan.watch is None else dict(zip(plan.watch.names, run.whole.watch, strict=True))
     if run.batched:
         found |= {name: backend.give(found[name]) for name in OF_THE_PROBLEM}
@@ -95,6 +100,13 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         engine=run.engine,
         seed=run.seed,
     )
+
+
+def _own_history(run: Run) -> dict[str, NDArray[Any]]:
+    """The history of problems that began one after the other, by their own iterations."""
+    rows = run.history.rows
+    each = rows[0].nfev - run.looked if rows else 0
+    return run.history.own(run.began[0], each, run.looked)
 
 
 def _solutions(run: Run) -> NDArray[Any]:

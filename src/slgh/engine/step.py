@@ -63,7 +63,7 @@ class Info(NamedTuple):
 def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
     """Iteration k of all problems: observe, move x, move t. Yields queries inside the box, is sent raw values.
 
-    `first` tells whether it is the first of the oracle's period; k itself may be an array without dimensions.
+    `first` tells whether it is the first of the oracle's period; k itself may be an array, without dimensions or (B,).
     """
     method, xp, ops = plan.method, plan.ctx.xp, plan.ops
     x, t = state.x, state.t
@@ -125,12 +125,18 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         xhat=xhat,
         xhat_norm=xhat_norm,
         xhat_at=state.xhat_at,
-        tail=() if plan.tail_from is None else (state.tail[0] + new_x * (1.0 * (k >= plan.tail_from)),),
+        tail=() if plan.tail_from is None else (state.tail[0] + new_x * _late(k, plan.tail_from),),
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
         watch=watched,
     ), Info(x, t, seen.F if seen.f is None else seen.f, ok, done)
+
+
+def _late(k: Any, tail_from: Any) -> Any:
+    """1 where iteration k belongs to the tail, else 0; as a column where every problem has its own k."""
+    late = 1.0 * (k >= tail_from)
+    return late[:, None] if getattr(late, "ndim", 0) else late
 
 
 def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:

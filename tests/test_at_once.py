@@ -1,0 +1,184 @@
+"""Some problems at a time, others in the places of those that have ended: the results are those of all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import slgh
+from cases import CASES, Case, fun, starts
+from libraries import LIBRARIES, needs_cuda, to_library, to_numpy
+from slgh.engine.history import History, Row
+from test_checkpoint import Stopper, fails_after
+from test_methods import assert_same
+from test_watch import STARTS, Entered, bowl
+
+ALIKE = [name for name, case in CASES.items() if case.method != "zosvrg"]
+every_case = pytest.mark.parametrize("case", [CASES[name] for name in ALIKE], ids=ALIKE)
+libraries = pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=[needs_cuda] if name == "cuda" else []) for name in LIBRARIES if name != "jax"]
+)
+
+
+def compare(found: slgh.Result, expected: slgh.Result) -> None:
+    """Equal to the last bit, but for the last digits of sums on a GPU."""
+    assert found.engine == expected.engine
+    if found.engine == "numpy":
+        assert_same(found, expected)
+        return
+    for name in ("nit", "nfev", "njev", "status", "nrejected"):
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+    for name in ("x", "fun", "fun_best", "t", "xhat"):
+        np.testing.assert_allclose(to_numpy(found[name]), to_numpy(expected[name]), rtol=1e-9, atol=1e-12, err_msg=name)
+    for name, column in found.history.items():
+        np.testing.assert_allclose(column, expected.history[name], rtol=1e-9, atol=1e-12, err_msg=f"history {name}")
+
+
+@libraries
+@every_case
+@pytest.mark.parametrize("at_once", [1, 3, 6])
+def test_the_results_are_the_same(case: Case, library: str, at_once: int) -> None:
+    x0 = to_library(starts(7), library)
+    options = {"batched": True, "history": "x", "max_iter": 12}
+    compare(case.run(x0, at_once=at_once, **options), case.run(x0, **options))
+
+
+@libraries
+@pytest.mark.parametrize("history", ["full", 1000, 9, 0])
+@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+def test_problems_that_end_early_leave_their_places(library: str, history: Any, name: str) -> None:
+    case, x0 = CASES[name], to_library(starts(11), library)
+    free = case.run(x0, batched=True, max_iter=50)
+    options = {"batched": True, "max_iter": 50, "history": history, "target": float(np.median(to_numpy(free.fun_best)))}
+    whole = case.run(x0, **options)
+    assert len(set(whole.nit)) > 3
+    found = case.run(x0, at_once=4, **options)
+    if history == 9:  # the stride is that of the longest run, not of this one
+        n = min(len(found.history["iteration"]), len(whole.history["iteration"]))
+        found.history = {n_: c[:n] for n_, c in found.history.items()}
+        whole.history = {n_: c[:n] for n_, c in whole.history.items()}
+    compare(found, whole)
+
+
+@libraries
+@pytest.mark.parametrize("limit", [{"max_evals": 40}, {"max_evals": 40, "max_iter": 5}, {"max_evals": 7}])
+@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+def test_the_budget_is_each_problems_own(library: str, limit: dict[str, int], name: str) -> None:
+    x0 = to_library(starts(5), library)
+    found = CASES[name].run(x0, batched=True, at_once=2, **limit) if limit["max_evals"] > 9 else None
+    if found is None:
+        with pytest.raises(ValueError, match="so that each problem ends") if name == "auto" else _nothing():
+            found = CASES[name].run(x0, batched=True, at_once=2, **limit)
+        return
+    compare(found, CASES[name].run(x0, batched=True, **limit))
+    assert (found.nfev <= limit["max_evals"]).all()
+
+
+class _nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *args: object) -> None: ...
+
+
+@libraries
+def test_data_and_a_watch_go_with_their_problem(library: str) -> None:
+    x0 = np.concatenate([STARTS, STARTS + 0.3, STARTS - 0.2])
+    shift = np.linspace(0, 1, 9)
+
+    def moved(x: Any, a: Any) -> Any:
+        f, r = bowl(x - a[..., None])
+        return f, r
+
+    options = {
+        "method": "zoslgh_r", "t1": 0.3, "gamma": 0.97, "step": 0.05, "samples": 6, "max_iter": 60, "seed": 3,
+        "vectorized": True, "batched": True, "data": to_library(shift, library),
+        "watch": Entered(radius=1.5, ends=True), "history": "full",
+    }  # fmt: skip
+    whole = slgh.minimize(moved, to_library(x0, library), **options)
+    found = slgh.minimize(moved, to_library(x0, library), at_once=2, **options)
+    compare(found, whole)
+    for name in whole.watched:
+        np.testing.assert_allclose(to_numpy(found.watched[name]), to_numpy(whole.watched[name]), rtol=1e-9, atol=1e-12)
+
+
+@libraries
+def test_no_more_are_asked_about_than_may_be(library: str) -> None:
+    seen = []
+
+    def watched(x: Any, *extra: Any) -> Any:
+        seen.append(x.shape[0])
+        return fun(x, *extra)
+
+    CASES["auto"].run(to_library(starts(10), library), fun=watched, batched=True, at_once=4, max_iter=6)
+    assert max(seen) == 4
+
+
+@pytest.mark.parametrize("at", [1, 3, 8, 20, 26])
+@pytest.mark.parametrize("name", ["zoslgh_r", "auto", "sgd"])
+def test_a_run_that_was_broken_off_is_continued_bit_for_bit(name: str, at: int, tmp_path: Path) -> None:
+    case, file = CASES[name], tmp_path / "run.npz"
+    options = {"batched": True, "history": "full", "at_once": 3, "max_iter": 9}
+    whole = case.run(starts(8), **options)
+    with pytest.raises(Stopper):
+        case.run(starts(8), fun=fails_after(at), checkpoint=file, **options)
+    assert_same(case.run(starts(8), checkpoint=file, **options), whole)
+    with pytest.raises(ValueError, match="at_once"):
+        case.run(starts(8), checkpoint=file, **options | {"at_once": 5})
+
+
+@needs_cuda
+def test_a_run_on_cuda_is_continued(tmp_path: Path) -> None:
+    case, file, x0 = CASES["zoslgh_r"], tmp_path / "run.npz", to_library(starts(8), "cuda")
+    options = {"batched": True, "history": "full", "at_once": 3, "max_iter": 90}
+    whole = case.run(x0, **options)
+    case.run(x0, checkpoint=slgh.Checkpoint(path=file, every_iterations=7), max_seconds=0.02, **options)
+    compare(case.run(x0, checkpoint=file, **options), whole)
+
+
+def test_time_that_is_up_leaves_the_others_as_they_were() -> None:
+    x0 = starts(6)
+    found = CASES["zoslgh_r"].run(x0, batched=True, at_once=2, max_iter=10**6, max_seconds=0.05)
+    assert (found.status == slgh.Status.MAX_SECONDS).all()
+    assert (found.nit[:2] > 0).all()
+    assert (found.nit[2:] == 0).all()
+    assert (found.nfev[2:] == 0).all()
+    assert np.isnan(found.fun[2:]).all()
+    assert np.array_equal(found.x[2:], x0[2:])
+    assert not found.success.any()
+
+
+def test_rows_are_put_where_they_belong() -> None:
+    history = History(4, 3, iterations=8)
+    assert history.stride == 4
+    for k, active in [(0, [0, 1]), (4, [0, 1]), (8, [2, 1]), (12, [2])]:
+        figures = {name: np.array([100 * b + k for b in active], float) for name in history.columns}
+        history.record(Row(k, 5 * (k + 1), np.array(active), figures))
+    found = history.own(np.array([0, 0, 8]), 5, 0)
+    assert found["iteration"].tolist() == [0, 4]
+    assert found["nfev"].tolist() == [5, 25]
+    assert found["fun"].tolist() == [[0, 100, 208], [4, 104, 212]]
+
+
+def test_refusals() -> None:
+    run, x0 = CASES["zoslgh_r"].run, starts(4)
+    with pytest.raises(ValueError, match="`at_once` must be an integer >= 1"):
+        run(x0, batched=True, at_once=0)
+    with pytest.raises(ValueError, match="exclude each other"):
+        run(x0, batched=True, at_once=2, callback=print)
+    with pytest.raises(ValueError, match="needs max_iter or max_evals"):
+        run(x0, batched=True, at_once=2, max_iter=None, max_seconds=1.0)
+    with pytest.raises(ValueError, match="iterations that are alike"):
+        CASES["zosvrg"].run(x0, batched=True, at_once=2)
+    with pytest.raises(ValueError, match="for NumPy and PyTorch arrays"):
+        run(to_library(x0, "jax"), batched=True, at_once=2)
+    assert run(x0, batched=True, at_once=4).success.all()
+    assert run(x0[0], at_once=4).success
+
+
+def test_a_stream_on_torch_is_that_of_numpy() -> None:
+    options = {"batched": True, "at_once": 2, "max_iter": 9}
+    ours = CASES["zoslgh_r"].run(torch.tensor(starts(5)), **options)
+    assert np.allclose(ours.x.numpy(), CASES["zoslgh_r"].run(starts(5), **options).x, rtol=1e-12)
