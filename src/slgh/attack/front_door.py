@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from slgh import checks
+from slgh.attack.memory import within_memory
 from slgh.attack.model import OUTPUTS, Asked, first_answer, read_images, read_labels
 from slgh.attack.objective import INSIDE, AttackObjective, Successes
 from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, report
@@ -55,6 +58,7 @@ def attack(
     weight: float = 10.0,
     kappa: float = 1e-10,
     at_most: int | None = None,
+    at_once: int | None = None,
     seed: Any = None,
     progress: bool = False,
     history: int | str | None = 1000,
@@ -94,7 +98,10 @@ def attack(
         :math:`\lambda`, and the confidence :math:`\kappa`: by how much the wrong class is to lead, in log odds, before
         only the distortion counts. An image is adversarial as soon as the wrong class leads at all.
     at_most
-        How many images the model gets in one call; without, all points of all images.
+        How many images the model gets in one call; without, all points of all images that are attacked at once.
+    at_once
+        How many images are attacked at the same time; where one is done with, another takes its place. Without, all; if
+        the GPU has too little memory for that, half as many, and so on.
     max_iter, max_seconds, seed, progress, history, checkpoint
         As in `slgh.minimize`.
 
@@ -112,8 +119,9 @@ def attack(
     checks.choice("stop", stop, STOPS)
     checks.real("weight", weight, above=0)
     checks.at_least("kappa", kappa, 0)
-    if at_most is not None:
-        checks.count("at_most", at_most)
+    for name, number in (("at_most", at_most), ("at_once", at_once)):
+        if number is not None:
+            checks.count(name, number)
     if max_queries is None and max_iter is None and max_seconds is None:
         max_queries = DEFAULT_QUERIES
     if max_queries is not None:
@@ -130,11 +138,12 @@ def attack(
         before = scores.argmax(axis=1)
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
         ours = a[backend.index(attacked)]
-        run = None
         if method == "auto":
             params = {"t1": radius(ours), "samples": 10} | ({} if "update" in params else {"alpha": 1.0}) | params
+        run, remark = None, ""
         if attacked.size:
-            run = minimize(
+            attempt = partial(
+                minimize,
                 AttackObjective(asked, float(weight), float(kappa), targeted=wanted is not None),
                 xp.zeros_like(ours),
                 data=(ours, (label if wanted is None else wanted)[attacked]),
@@ -151,4 +160,9 @@ def attack(
                 checkpoint=checkpoint,
                 **params,
             )
-        return report(asked, given, a, Attacked(rows=attacked, label=label, before=before, wanted=wanted), run)
+            run, remark = within_memory(attempt, min(at_once or attacked.size, attacked.size))
+        who = Attacked(rows=attacked, label=label, before=before, wanted=wanted)
+        found = report(asked, given, a, who, run, remark)
+    if isinstance(images, np.ndarray | list | tuple):
+        return replace(found, images=backend.host(found.images))
+    return found

@@ -16,6 +16,9 @@ from slgh.parts import Array
 
 OUTPUTS = ("logits", "probabilities")
 
+AT_ONCE = 256
+"""How many of the images themselves are asked about in one call, before and after the attack."""
+
 STEADY = 1e-3
 """How far two answers to the same images may differ, relative to the largest, before the model changes its mind."""
 
@@ -41,12 +44,18 @@ class Asked:
 
     def scores(self, images: Array) -> Array:
         """What the model answers, (N, K)."""
-        xp = array_namespace(images)
-        n = images.shape[0]
+        return self._scores(images, self.at_most or images.shape[0])
+
+    def few(self, images: Array) -> Array:
+        """The same, of however many images, some at a time."""
+        return self._scores(images, min(self.at_most or AT_ONCE, AT_ONCE))
+
+    def _scores(self, images: Array, at_most: int) -> Array:
+        xp, n = array_namespace(images), images.shape[0]
         pixels = xp.reshape(self.pixels(images), (n, *self.shape))
-        if self.at_most is None or n <= self.at_most:
+        if n <= at_most:
             return self._checked(self.model(pixels), images)
-        parts = [pixels[i : i + self.at_most] for i in range(0, n, self.at_most)]
+        parts = [pixels[i : i + at_most] for i in range(0, n, at_most)]
         return xp.concat([self._checked(self.model(part), part) for part in parts], axis=0)
 
     def pixels(self, images: Array) -> Array:
@@ -84,7 +93,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
             )
         if images.dtype.kind not in "iubf":
             raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
-        images = images.astype(np.float64 if images.dtype == np.float64 and not of_module else np.float32)
+        images = images.astype(np.float64 if images.dtype == np.float64 else np.float32)
     if of_module:
         device, dtype = _place_of(model, torch)
         images = torch.as_tensor(images, device=device).to(dtype)
@@ -147,7 +156,7 @@ def read_labels(name: str, labels: Any, B: int, classes: int) -> NDArray[np.int6
 def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
     """The model's scores (B, K) of the images themselves, asked for twice: finite, in range and the same."""
     try:
-        scores = host(asked.scores(images))
+        scores = host(asked.few(images))
     except Exception as error:
         error.add_note(
             f"slgh: the model was given images of shape {(images.shape[0], *asked.shape)}.{_order(asked.shape)}"
@@ -158,7 +167,7 @@ def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[An
         raise ValueError(f"`model` must answer with finite numbers, got {scores[i]} for image {i}.")
     if asked.outputs == "probabilities" and ((scores < 0).any() or (abs(scores.sum(axis=1) - 1) > 1e-3).any()):
         raise ValueError("`outputs` is 'probabilities', but the model's rows are not: pass outputs='logits'.")
-    change = np.abs(host(asked.scores(images)) - scores).max()
+    change = np.abs(host(asked.few(images)) - scores).max()
     if not change <= STEADY * np.abs(scores).max():
         raise ValueError(
             f"`model` must answer the same to the same images, but its {asked.outputs} changed by {change:.3g}: turn "

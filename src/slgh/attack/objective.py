@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from slgh.attack.fused import kernels_for
 from slgh.parts import Array
@@ -73,7 +73,7 @@ def margin_of(p: Array, label: Array, *, targeted: bool) -> Array:
     :math:`\ell = \max(m, -\kappa)`.
     """
     xp = array_namespace(p)
-    of_label = xp.astype(label[..., None] == xp.arange(p.shape[-1], device=p.device), p.dtype)
+    of_label = xp.astype(label[..., None] == xp.arange(p.shape[-1], device=device(p)), p.dtype)
     own = xp.sum(p * of_label, axis=-1)
     other = xp.max(p - 2 * of_label, axis=-1)
     lead = xp.log(own + TINY) - xp.log(other + TINY)

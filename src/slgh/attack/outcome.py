@@ -93,7 +93,7 @@ class Attacked:
     wanted: NDArray[np.int64] | None
 
 
-def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | None) -> AttackResult:
+def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | None, remark: str) -> AttackResult:
     """What became of `images`, which are `a` (B, d) in [-0.5, 0.5]: every success is asked for once more."""
     B = len(who.label)
     queries = np.full(B, BEFORE)
@@ -135,7 +135,7 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
         last_distortion=last_distortion,
         last_total=last_total,
         history=history,
-        message=_message(outcome, run),
+        message=" ".join(filter(None, (_message(outcome, run), remark))),
         run=run,
     )
 
@@ -150,7 +150,7 @@ def _ask_again(asked: Asked, a: Array, who: Attacked, run: Result, won: NDArray[
     xp, backend = array_namespace(a), backend_of(a)
     x = run.watched["x_least"][backend.index(won)]
     image = xp.clip(perturb(x, a[backend.index(who.rows[won])]), min=-0.5, max=0.5)
-    scores = backend.host(asked.scores(image))
+    scores = backend.host(asked.few(image))
     return xp.clip(asked.pixels(image), min=asked.low, max=asked.high), scores
 
 

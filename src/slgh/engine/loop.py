@@ -372,7 +372,7 @@ class Run:
     def _is_begun(self, meta: dict[str, Any]) -> bool:
         """Whether a checkpoint, which must be of this run, holds more than its start, for which `at_once` is all one."""
         assert self.saver is not None
-        begun = meta["marked"] != [0, 0]
+        begun = bool(meta["marked"] != [0, 0])
         given = self.identity if begun else self.identity | {"at_once": meta["identity"]["at_once"]}
         checkpoint.refuse_other_run(self.saver.path, meta["identity"], given)
         return begun

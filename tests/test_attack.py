@@ -1,0 +1,464 @@
+"""The attack: its formula, its counts, its outcomes, on any library's models; and all that a user may get wrong."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_softmax, softmax
+
+import slgh.attack
+from slgh.attack import AttackResult, Outcome, attack, memory
+from slgh.attack.front_door import radius
+from slgh.attack.images import shipped_images
+from slgh.attack.model import Asked
+from slgh.attack.networks import network
+from slgh.attack.objective import AttackObjective, Successes, distortion_of, margin_of, perturb
+from slgh.attack.paper import METHODS, PAPER
+from slgh.parts import Sight
+
+RNG = np.random.default_rng(0)
+D, K = 12, 4
+WEIGHTS = RNG.normal(size=(D, K))
+IMAGES = RNG.uniform(0.1, 0.9, size=(9, 3, 2, 2))
+QUICK: dict[str, Any] = {"max_queries": 3000, "seed": 0}
+
+
+def model(images: Any) -> Any:
+    """A linear classifier of images (N, 3, 2, 2) of NumPy."""
+    assert images.shape[1:] == (3, 2, 2)
+    assert images.min() >= -1e-6
+    assert images.max() <= 1 + 1e-6
+    return (images.reshape(len(images), D) - 0.5) @ WEIGHTS
+
+
+LABELS = model(IMAGES).argmax(axis=1)
+
+
+class Counting:
+    """A model that counts what it is asked about."""
+
+    def __init__(self, model: Any = model) -> None:
+        self.model, self.asked = model, 0
+
+    def __call__(self, images: Any) -> Any:
+        self.asked += len(images)
+        return self.model(images)
+
+
+def fooled(found: AttackResult) -> Any:
+    """Whether the model, asked here, is fooled."""
+    return model(np.asarray(found.images)).argmax(axis=1) != LABELS
+
+
+def test_perturb_is_the_papers_formula() -> None:
+    a, x = RNG.uniform(-0.5, 0.5, (3, 5)), RNG.normal(size=(3, 5))
+    assert np.allclose(perturb(x, a), 0.5 * np.tanh(np.arctanh(2 * a * 0.999999) + x) / 0.999999, rtol=1e-14)
+    ends = np.array([[-0.5, 0.5, 0.0]])
+    assert np.allclose(perturb(np.zeros((1, 3)), ends), ends, atol=1e-12)
+    assert np.abs(perturb(np.array([[1e9, -1e9, 1e9]]), ends)).max() <= 0.5 / 0.999999
+
+
+def test_distortion_is_the_squared_norm() -> None:
+    assert distortion_of(np.array([[0.3, 0.1]]), np.array([[0.0, 0.5]])) == pytest.approx([0.09 + 0.16])
+
+
+@pytest.mark.parametrize("targeted", [False, True])
+def test_margin_is_the_loss_of_the_notes(targeted: bool) -> None:
+    logits, label = RNG.normal(size=(6, K)) * 3, np.array([0, 1, 2, 3, 0, 2])
+    p = softmax(logits, axis=1)
+    for row, y, found in zip(p, label, margin_of(p, label, targeted=targeted), strict=True):
+        lead = np.log(row[y] + 1e-10) - np.log(max(q for j, q in enumerate(row) if j != y) + 1e-10)
+        assert found == pytest.approx(-lead if targeted else lead, rel=1e-12)
+    certain = margin_of(np.array([[1.0, 0.0]]), np.array([0]), targeted=False)
+    assert 10 * certain[0] == pytest.approx(230.26, abs=0.01)
+
+
+@pytest.mark.parametrize("kappa", [1e-10, 2.0])
+def test_the_total_is_the_weighted_loss_and_the_distortion(kappa: float) -> None:
+    asked = Asked(model=model, shape=(3, 2, 2), low=0.0, high=1.0, outputs="logits", at_most=None)
+    f = AttackObjective(asked, 10.0, kappa, targeted=False)
+    a, x = IMAGES[:2].reshape(2, 1, D) - 0.5, RNG.normal(size=(2, 5, D))
+    total, margin, distortion = f(x, a, LABELS[:2, None])
+    image = 0.5 * np.tanh(np.arctanh(2 * a * 0.999999) + x) / 0.999999
+    scores = log_softmax(image @ WEIGHTS, axis=-1)
+    for b in range(2):
+        for i in range(5):
+            own = scores[b, i, LABELS[b]]
+            lead = own - np.delete(scores[b, i], LABELS[b]).max()
+            assert margin[b, i] == pytest.approx(lead, rel=1e-6)
+            assert distortion[b, i] == pytest.approx(((image - a)[b, i] ** 2).sum(), rel=1e-12)
+            assert total[b, i] == pytest.approx(10 * max(lead, -kappa) + distortion[b, i], rel=1e-6)
+
+
+def test_what_is_watched() -> None:
+    watch = Successes(ends=True)
+    state = watch.init(np.zeros((2, 3)), np)
+
+    def see(state: Any, k: int, margins: list[float], distortions: list[float]) -> Any:
+        more = np.column_stack([margins, distortions])
+        return watch.see(state, Sight(k, np.full((2, 3), float(k)), np.zeros(2), more), np)
+
+    state = see(state, 0, [1.0, 1.0], [0.1, 0.2])
+    assert state[0].tolist() == [-1, -1]
+    state = see(state, 1, [-1e-5, 0.5], [3.0, 0.2])
+    assert state[0].tolist() == [1, -1]
+    assert state[1][0] == 3.0
+    assert not watch.done(state, np).any()  # it leads by too little to be sure
+    state = see(state, 2, [-1.0, -1e-9], [5.0, 0.3])
+    assert watch.done(state, np).tolist() == [True, False]
+    assert state[0].tolist() == [1, 2]
+    assert state[1].tolist() == [5.0, 0.3]  # the sure one counts for more than the nearer one
+    state = see(state, 3, [-2.0, 1.0], [4.0, 0.1])
+    assert state[1].tolist() == [4.0, 0.3]
+    assert state[2][:, 0].tolist() == [3, 2]
+    state = see(state, 4, [-1e-9, np.nan], [1.0, np.nan])
+    assert state[1].tolist() == [4.0, 0.3]
+
+
+@pytest.mark.parametrize("stop", ["end", "first success"])
+@pytest.mark.parametrize("method", ["auto", "zoslgh_r", "zoslgh_d", "zosgd", "zoadamm", "zogradopt"])
+def test_every_query_is_counted(method: str, stop: str) -> None:
+    counting = Counting()
+    params: dict[str, Any] = {"t1": 0.3, "step": 0.05, "samples": 4} if method != "auto" else {}
+    params |= {"eta": 1e-3} if method == "zoslgh_d" else {}
+    found = attack(counting, IMAGES, LABELS, method=method, stop=stop, **QUICK | params)
+    assert counting.asked == found.queries.sum()
+    assert (found.queries <= 3000).all()
+    assert found.success.any()
+    assert (found.queries_to_success[found.success] <= found.queries[found.success]).all()
+    assert np.array_equal(found.queries_to_success < 0, found.first_success < 0)
+    if stop == "first success":
+        assert (found.queries[found.success] < 2900).any()
+
+
+@pytest.mark.parametrize("max_queries", [4, 5, 6, 24, 25, 26, 47, 200])
+@pytest.mark.parametrize("stop", ["end", "first success"])
+def test_the_budget_is_never_exceeded(max_queries: int, stop: str) -> None:
+    counting = Counting()
+    found = attack(counting, IMAGES, LABELS, max_queries=max_queries, seed=1, stop=stop)
+    assert (found.queries <= max_queries).all()
+    assert counting.asked == found.queries.sum()
+
+
+def test_what_is_returned_fools_the_model() -> None:
+    found = attack(model, IMAGES, LABELS, **QUICK)
+    assert found.success.mean() > 0.8
+    assert np.array_equal(fooled(found), found.success)
+    assert np.array_equal(found.after[found.success], model(found.images).argmax(axis=1)[found.success])
+    change = ((found.images - IMAGES) ** 2).sum(axis=(1, 2, 3))
+    assert np.allclose(found.distortion[found.success], change[found.success], rtol=1e-5)
+    assert np.allclose(found.l2[found.success] ** 2, change[found.success], rtol=1e-5)
+    assert (found.images >= 0).all()
+    assert (found.images <= 1).all()
+    assert {found.outcome[i] for i in np.flatnonzero(found.success)} == {Outcome.SUCCESS}
+
+
+def test_an_image_that_resists_comes_back_untouched() -> None:
+    def stubborn(images: Any) -> Any:
+        return np.tile([9.0, 0, 0, 0], (len(images), 1))
+
+    found = attack(stubborn, IMAGES, np.zeros(9, int), max_queries=200, seed=0)
+    assert np.array_equal(found.images, IMAGES)
+    assert set(found.outcome) == {Outcome.FAILED}
+    assert np.isnan(found.distortion).all()
+    assert np.isfinite(found.last_total).all()
+    assert (found.first_success == -1).all()
+
+
+def test_polishing_lowers_the_distortion() -> None:
+    polished, first = (attack(model, IMAGES, LABELS, stop=stop, **QUICK) for stop in ("end", "first success"))
+    assert np.array_equal(polished.first_success, first.first_success)
+    both = polished.success & first.success
+    assert (polished.distortion[both] <= first.distortion[both]).all()
+    assert polished.distortion[both].sum() < 0.9 * first.distortion[both].sum()
+    assert (first.queries[first.success] < polished.queries[first.success]).all()
+
+
+def test_a_class_can_be_aimed_at() -> None:
+    targets = (LABELS + 1) % K
+    found = attack(model, IMAGES, LABELS, targets=targets, max_queries=6000, seed=0)
+    assert found.success.mean() > 0.5
+    assert np.array_equal(found.after[found.success], targets[found.success])
+    there = attack(model, IMAGES, LABELS, targets=LABELS, max_queries=50)
+    assert set(there.outcome) == {Outcome.MISCLASSIFIED}
+
+
+def test_misclassified_images_are_reported_and_left_alone() -> None:
+    counting, labels = Counting(), LABELS.copy()
+    labels[[2, 5]] = (labels[[2, 5]] + 1) % K
+    found = attack(counting, IMAGES, labels, **QUICK)
+    assert [i for i, o in enumerate(found.outcome) if o is Outcome.MISCLASSIFIED] == [2, 5]
+    assert found.queries[[2, 5]].tolist() == [2, 2]
+    assert np.array_equal(found.images[[2, 5]], IMAGES[[2, 5]])
+    assert counting.asked == found.queries.sum()
+    assert np.isnan(found.history["total"][:, [2, 5]]).all()
+    assert np.isfinite(found.history["total"][:, 0]).all()
+    others = np.delete(np.arange(9), [2, 5])
+    alone = attack(model, IMAGES[others], LABELS[others], **QUICK)
+    assert np.array_equal(alone.images, found.images[others])
+    none = attack(model, IMAGES, (LABELS + 1) % K, **QUICK)
+    assert none.run is None
+    assert none.history == {}
+    assert "Most are misclassified to begin with" in none.message
+
+
+def test_the_history_is_of_each_image() -> None:
+    found = attack(model, IMAGES, LABELS, history="full", **QUICK)
+    assert found.history["total"].shape == (len(found.history["iteration"]), 9)
+    assert (np.diff(found.history["queries"]) == 21).all()
+    for i in np.flatnonzero(found.success):
+        assert found.history["margin"][found.first_success[i], i] <= 1e-10
+        assert (found.history["margin"][: found.first_success[i], i] > 1e-10).all()
+
+
+def libraries() -> dict[str, Any]:
+    weights = torch.tensor(WEIGHTS)
+    return {
+        "torch function": (lambda a: (a.reshape(len(a), D) - 0.5) @ weights, torch.tensor(IMAGES)),
+        "jax": (lambda a: (a.reshape(len(a), D) - 0.5) @ jnp.asarray(WEIGHTS), jnp.asarray(IMAGES)),
+        "module": (torch_module(), torch.tensor(IMAGES)),
+        "module of NumPy's": (torch_module(), IMAGES),
+    }
+
+
+def torch_module() -> torch.nn.Module:
+    layer = torch.nn.Linear(D, K).double()
+    layer.weight.data, layer.bias.data = torch.tensor(WEIGHTS.T.copy()), torch.tensor(-0.5 * WEIGHTS.sum(axis=0))
+    return torch.nn.Sequential(torch.nn.Flatten(), layer).eval()
+
+
+@pytest.mark.parametrize("kind", list(libraries()))
+def test_models_of_every_library(kind: str) -> None:
+    one, images = libraries()[kind]
+    found = attack(one, images, torch.tensor(LABELS) if kind == "module" else LABELS, **QUICK)
+    assert isinstance(found.images, type(images))
+    assert np.array_equal(fooled(found), found.success)
+    assert found.success.mean() > 0.7
+    if kind != "jax":  # whose noise is another
+        assert np.allclose(np.asarray(found.images), attack(model, IMAGES, LABELS, **QUICK).images, rtol=1e-6)
+
+
+def test_probabilities_do_as_well_as_logits() -> None:
+    scores = attack(model, IMAGES, LABELS, **QUICK)
+    chances = attack(lambda a: softmax(model(a), axis=1), IMAGES, LABELS, outputs="probabilities", **QUICK)
+    assert np.allclose(scores.images, chances.images, rtol=1e-6)
+
+
+def test_the_range_of_pixels_does_not_matter() -> None:
+    plain = attack(model, IMAGES, LABELS, **QUICK)
+    centred = attack(lambda a: model(a + 0.5), IMAGES - 0.5, LABELS, pixels=(-0.5, 0.5), **QUICK)
+    bytes_ = attack(lambda a: model(a / 255), IMAGES * 255, LABELS, pixels=(0, 255), **QUICK)
+    assert np.allclose(centred.images + 0.5, plain.images, atol=1e-9)
+    assert np.allclose(bytes_.images / 255, plain.images, atol=1e-9)
+    assert np.allclose(bytes_.distortion, plain.distortion, rtol=1e-6, equal_nan=True)
+
+
+@pytest.mark.parametrize("options", [{"at_once": 2}, {"at_most": 5}, {"at_once": 4, "at_most": 1}])
+def test_how_many_at_a_time_does_not_matter(options: dict[str, int]) -> None:
+    most = []
+
+    def watched(images: Any) -> Any:
+        most.append(len(images))
+        return model(images)
+
+    found = attack(watched, IMAGES, LABELS, **QUICK | options)
+    plain = attack(model, IMAGES, LABELS, **QUICK)
+    assert np.allclose(found.images, plain.images, rtol=1e-4)  # products of other sizes are rounded otherwise
+    assert np.array_equal(found.queries, plain.queries)
+    assert np.allclose(found.history["total"], plain.history["total"], rtol=1e-4)
+    if "at_most" in options:
+        assert max(most) <= options["at_most"]
+
+
+def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Small(Exception):
+        pass
+
+    def small(images: Any) -> Any:
+        if len(images) > 60:
+            raise Small("no room")
+        return model(images)
+
+    monkeypatch.setattr(memory, "is_out_of_memory", lambda error: isinstance(error, Small))
+    found = attack(small, IMAGES, LABELS, **QUICK)
+    assert "sufficed for 2 images at a time, not for 9" in found.message
+    assert np.allclose(found.images, attack(model, IMAGES, LABELS, **QUICK).images, rtol=1e-9)
+
+    def hopeless(images: Any) -> Any:
+        if len(images) > 9:
+            raise Small("no room at all")
+        return model(images)
+
+    with pytest.raises(Small):
+        attack(hopeless, IMAGES, LABELS, **QUICK)
+
+
+def test_out_of_memory_is_told_from_other_errors() -> None:
+    assert memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert memory.is_out_of_memory(RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"))
+    assert not memory.is_out_of_memory(RuntimeError("shape mismatch"))
+
+
+def test_a_run_is_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "attack.npz"
+    whole = attack(model, IMAGES, LABELS, **QUICK)
+    calls = []
+
+    def failing(images: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 12:
+            raise ConnectionError("the line is dead")
+        return model(images)
+
+    with pytest.raises(ConnectionError):
+        attack(failing, IMAGES, LABELS, checkpoint=file, **QUICK)
+    resumed = attack(model, IMAGES, LABELS, checkpoint=file, **QUICK)
+    assert np.array_equal(resumed.images, whole.images)
+    assert np.array_equal(resumed.first_success, whole.first_success)
+
+
+def test_first_order_methods_see_through_a_module() -> None:
+    found = attack(
+        torch_module(),
+        IMAGES,
+        LABELS,
+        method="slgh_r",
+        t1=0.3,
+        gamma=0.97,
+        step=0.02,
+        samples=4,
+        max_queries=700,
+        seed=0,
+    )
+    assert found.success.mean() > 0.8
+
+
+def test_a_model_that_breaks_down_later_is_a_status() -> None:
+    calls = []
+
+    def fading(images: Any) -> Any:
+        calls.append(1)
+        return model(images) if len(calls) < 5 else np.full((len(images), K), np.nan)
+
+    found = attack(fading, IMAGES, LABELS, **QUICK)
+    assert set(found.outcome) <= {Outcome.NONFINITE, Outcome.UNCONFIRMED, Outcome.FAILED}
+    assert not found.success.any()
+
+
+def test_a_success_that_does_not_hold_is_none() -> None:
+    calls = []
+
+    def fickle(images: Any) -> Any:
+        calls.append(len(images))
+        return model(images) if len(images) > 9 or len(calls) < 3 else model(IMAGES[: len(images)]) * 0 + [[9, 0, 0, 0]]
+
+    found = attack(fickle, IMAGES, LABELS, **QUICK)
+    zero = LABELS == 0
+    assert 0 < zero.sum() < 9
+    assert {found.outcome[i] for i in np.flatnonzero(zero)} <= {Outcome.UNCONFIRMED, Outcome.FAILED}
+    assert np.array_equal(np.asarray(found.images)[zero], IMAGES[zero])
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"images": IMAGES * 2}, r"pixels in \[0, 1\], got \[.*say which range is meant with pixels="),
+    ({"images": IMAGES - 0.5}, r"pixels in \[0, 1\]"),
+    ({"images": (IMAGES * 255).astype(np.uint8)}, r"integers, but `pixels` says \(0.0, 1.0\): pass pixels=\(0, 255\)"),
+    ({"images": IMAGES * np.nan}, "`images` must be finite"),
+    ({"images": IMAGES[:0]}, "at least one image"),
+    ({"images": "cat.png"}, "`images` must be an array of images"),
+    ({"images": IMAGES.astype(complex)}, "must be real numbers"),
+    ({"labels": LABELS[:3]}, r"one class an image, shape \(9,\); got \(3,\)"),
+    ({"labels": np.eye(K)[LABELS]}, "not one-hot rows"),
+    ({"labels": LABELS + 0.5}, "must be integers"),
+    ({"labels": LABELS + 4}, r"must lie in 0\.\.3, the model's 4 classes; got"),
+    ({"labels": LABELS - 5}, r"must lie in 0\.\.3"),
+    ({"targets": LABELS + 9}, r"`targets` must lie in 0\.\.3"),
+    ({"pixels": (1, 0)}, "low < high"),
+    ({"pixels": 255}, r"`pixels` must be a pair \(low, high\)"),
+    ({"outputs": "classes"}, "`outputs` must be one of 'logits', 'probabilities'"),
+    ({"outputs": "probabilities"}, "pass outputs='logits'"),
+    ({"stop": "never"}, "`stop` must be one of"),
+    ({"max_queries": 3}, "`max_queries` must be an integer >= 4"),
+    ({"weight": 0.0}, "`weight` must be"),
+    ({"kappa": -1.0}, "`kappa` must be"),
+    ({"at_once": 0}, "`at_once` must be an integer >= 1"),
+    ({"at_most": 0}, "`at_most` must be an integer >= 1"),
+    ({"method": "zoslgh_r"}, "t1"),
+    ({"model": lambda a: model(a) * np.nan}, "must answer with finite numbers"),
+    ({"model": lambda a: model(a)[:, 0]}, r"one row of logits an image, shape \(9, classes\); got \(9,\)"),
+    ({"model": lambda a: model(a)[:-1]}, r"got \(8, 4\)"),
+    ({"model": lambda a: model(a)[:, :1]}, r"got \(9, 1\)"),
+    ({"model": lambda a: model(a) + RNG.normal(size=(len(a), K))}, "must answer the same to the same images"),
+    ({"model": torch_module().half()}, "must compute in float32 or float64"),
+    ({"model": torch_module().train()}, "in training mode"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message"), REFUSED, ids=[m[:40] for _, m in REFUSED])
+def test_what_is_wrong_is_told(wrong: dict[str, Any], message: str) -> None:
+    given = {"model": model, "images": IMAGES, "labels": LABELS, "max_queries": 100} | wrong
+    with pytest.raises((ValueError, TypeError), match=message):
+        attack(given.pop("model"), given.pop("images"), given.pop("labels"), **given)
+
+
+def test_channels_in_the_wrong_place_are_hinted_at() -> None:
+    net, images = network("cifar10"), shipped_images("cifar10")
+    wrong = images.pixels()[:2].transpose(0, 2, 3, 1)
+    with pytest.raises(RuntimeError) as caught:
+        attack(net, wrong, images.labels[:2], pixels=(-0.5, 0.5))
+    assert "channels are last: PyTorch's models want them first" in caught.value.__notes__[0]
+
+
+def test_radius_follows_the_images() -> None:
+    assert 2.5 < radius(shipped_images("mnist").pixels().reshape(100, -1)) < 3.5
+    assert 0.1 < radius(shipped_images("cifar10").pixels().reshape(100, -1)) < 0.3
+    assert radius(np.zeros((2, 5))) == 0.1
+
+
+def test_a_digit_is_misread() -> None:
+    net, images = network("mnist"), shipped_images("mnist")
+    found = attack(net, images.pixels()[:2], images.labels[:2], pixels=(-0.5, 0.5), max_queries=1500, seed=0)
+    assert found.success.any()
+    seen = net(torch.tensor(found.images)).argmax(1).numpy()
+    assert (seen[found.success] != images.labels[:2][found.success]).all()
+
+
+def test_the_papers_settings_run_for_every_method() -> None:
+    images = shipped_images("mnist")
+    for name in METHODS:
+        params = PAPER["mnist"].parameters(name)
+        found = attack(
+            network("mnist"),
+            images.pixels()[:1],
+            images.labels[:1],
+            pixels=(-0.5, 0.5),
+            method=name,
+            max_iter=2,
+            **params,
+        )
+        assert found.queries[0] == 2 + 2 * 11 + 1
+    assert PAPER["cifar10"].parameters("zosgd")["step"] == 0.01 / 3072
+    with pytest.raises(ValueError, match="`method` must be one of"):
+        PAPER["mnist"].parameters("gd")
+
+
+def test_there_is_no_loop_over_iterations_in_it() -> None:
+    folder = Path(slgh.attack.__file__).parent
+    calls = 0
+    for file in folder.glob("*.py"):
+        if file.name == "training.py":
+            continue
+        tree = ast.parse(file.read_text())
+        assert not any(isinstance(node, ast.While) for node in ast.walk(tree)), file.name
+        calls += sum(isinstance(node, ast.Name) and node.id == "minimize" for node in ast.walk(tree))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.For):
+                named = {n.id for n in ast.walk(node.iter) if isinstance(n, ast.Name)}
+                assert not named & {"max_iter", "max_queries", "T", "iterations"}, f"{file.name}:{node.lineno}"
+    assert calls == 1
