@@ -11,6 +11,7 @@ import typer
 from slgh.cli.common import complete_problems, fail
 
 FUNCTION, METHOD, LIMITS, OUTPUT = "Function and start", "Method", "Limits", "Output"
+ATTACKED = "Images and model"
 """The panels of the help."""
 
 
@@ -107,6 +108,26 @@ Seed = Annotated[
     ),
 ]
 
+DataName = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="NAME",
+        help="mnist or cifar10: a hundred test images of each come with the package, and a network.",
+        autocompletion=lambda: ["mnist", "cifar10"],
+        rich_help_panel=ATTACKED,
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--folder",
+        metavar="FOLDER",
+        help="Where the official files of the whole set lie.",
+        rich_help_panel=ATTACKED,
+    ),
+]
+
 PlotFile = Annotated[
     Path | None,
     typer.Option(
@@ -119,6 +140,16 @@ PlotFile = Annotated[
 ]
 NoPlot = Annotated[
     bool, typer.Option("--no-plot", help="Draw nothing, as --quiet and --json - do.", rich_help_panel=OUTPUT)
+]
+ImagesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw the images: .png, .svg or .pdf. By default slgh-attack.png, or in the folder of --out.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 WithHistory = Annotated[
     bool, typer.Option("--history", help="Write the iterations to the JSON file too.", rich_help_panel=OUTPUT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -18,8 +19,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from slgh.checks import did_you_mean
 from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, Unwritten, console, fail, refuse_unwritable, write_json
+from slgh.cli.options import count
 from slgh.report.page import Section
-from slgh.reproduce import DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.reproduce import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.reproduce.attack import AttackTable
+from slgh.reproduce.attack.kept import make_folder
 from slgh.reproduce.crew import run_jobs
 from slgh.reproduce.experiment import Experiment, Findings
 from slgh.reproduce.output import (
@@ -41,6 +45,9 @@ INTERRUPTED = 130
 
 EVERY = 0.1
 """Seconds between two drawings of the bar within a job."""
+
+ATTACK = f"Attack ({', '.join(ATTACK_TABLES)})"
+"""The panel of the help for what the others do not know."""
 
 
 def complete_experiments(incomplete: str) -> list[str]:
@@ -72,6 +79,43 @@ def reproduce(
         int | None, typer.Option(min=1, help="How many jobs at a time, each in a process; by default one a core.")
     ] = None,
     figures: Annotated[bool, typer.Option(help="Draw the figures and write the page.")] = True,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where rows are kept for good, one JSON file for each and each seed: those that are there are not run "
+            "again.",
+            rich_help_panel=ATTACK,
+        ),
+    ] = None,
+    images: Annotated[
+        int | None,
+        count("--images", "N", "Attack the first so many images; the paper's 100 on a GPU, a few on a CPU.", ATTACK),
+    ] = None,
+    iterations: Annotated[
+        int | None,
+        count("--iterations", "T", "Iterations of each attack; the paper's on a GPU, fewer on a CPU.", ATTACK),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, ...; by default a GPU if any.", rich_help_panel=ATTACK),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Attack a network with these weights instead: safetensors, or .npz in Keras' layout.",
+            rich_help_panel=ATTACK,
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the whole test set lies, of which --weights takes its own images; else it is downloaded.",
+            rich_help_panel=ATTACK,
+        ),
+    ] = None,
     json_file: JsonFile = None,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -80,14 +124,28 @@ def reproduce(
 
     Ctrl-C leaves what is finished, and the same command goes on from there.
     """
-    experiments = _choose(names or list(DEFAULT), seeds)
+    wishes = {
+        "images": images,
+        "iterations": iterations,
+        "device": device,
+        "weights": weights,
+        "folder": folder,
+        "rows": rows,
+    }
+    wishes = {name: wish for name, wish in wishes.items() if wish is not None}
+    experiments = _attack_as_wished(_choose(names or list(DEFAULT), seeds), seeds, wishes)
+    attacks = [experiment for experiment in experiments if isinstance(experiment, AttackTable)]
     refuse_unwritable(json_file)
     out = out or Path("-".join(["reproduced", *(names or [])]))
     _make(out)
     if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
         fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
     terminal = Console(stderr=True, highlight=False) if json_file == STDOUT else console
-    store = Store(out / UNFINISHED, f"seeds={seeds}")
+    for note in _notes(names or [], attacks, wishes):
+        terminal.print(note, style="yellow", markup=False, soft_wrap=True)
+    store = Store(out / UNFINISHED, f"seeds={seeds}{''.join(f' {attack.identity()}' for attack in attacks)}")
+    if any(attack.device != "cpu" for attack in attacks):
+        workers = 1  # a GPU is busy with one row
     found: dict[str, Any] = {}
     sections = []
     try:
@@ -142,13 +200,46 @@ def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
         if name not in (*EXPERIMENTS, "all"):
             known = (*EXPERIMENTS, "all")
             fail(f"There is no experiment {name!r}; choose from {', '.join(known)}.{did_you_mean(name, known)}")
-    chosen: Mapping[str, Experiment] = {n: e for n, e in EXPERIMENTS.items() if "all" in names or n in names}
+    able = find_spec("torch") is not None
+    chosen: Mapping[str, Experiment] = {
+        n: e for n, e in EXPERIMENTS.items() if n in names or ("all" in names and (able or n not in ATTACK_TABLES))
+    }
     if seeds is None:
         return list(chosen.values())
     stochastic = {n: dataclasses.replace(t, seeds=seeds) for n, t in PAPER_TABLES.items() if not t.closed_form}
-    if not chosen.keys() & stochastic.keys():
-        fail(f"--seeds is for {', '.join(stochastic)}; nothing is random in {', '.join(chosen)}.")
+    random = (*stochastic, *ATTACK_TABLES)
+    if not chosen.keys() & set(random):
+        fail(f"--seeds is for {', '.join(random)}; nothing is random in {', '.join(chosen)}.")
     return [stochastic.get(name, experiment) for name, experiment in chosen.items()]
+
+
+def _attack_as_wished(experiments: list[Experiment], seeds: int | None, wishes: dict[str, Any]) -> list[Experiment]:
+    """The attacks among the experiments with the options that are theirs, the others as they are."""
+    attacks = [experiment.name for experiment in experiments if isinstance(experiment, AttackTable)]
+    for name in wishes:
+        if not attacks:
+            fail(f"--{name} is for {', '.join(ATTACK_TABLES)}, of which none was named.")
+    if "weights" in wishes and len(attacks) > 1:
+        fail(f"--weights holds one network, but there are two experiments: name one of {', '.join(attacks)}.")
+    if "folder" in wishes and "weights" not in wishes:
+        fail("--folder is for --weights: the images for the network that comes with slgh come with it too.")
+    try:
+        if "rows" in wishes:
+            make_folder(wishes["rows"])
+        return [e.asked(seeds=seeds, **wishes) if isinstance(e, AttackTable) else e for e in experiments]
+    except (ValueError, OSError) as error:
+        fail(re.sub(r"`(\w+)`", r"--\1", str(error)))
+
+
+def _notes(names: list[str], attacks: list[AttackTable], wishes: dict[str, Any]) -> list[str]:
+    """What a user may not expect of this run."""
+    notes = []
+    if "all" in names and len(attacks) < len(ATTACK_TABLES):
+        notes.append(f'{", ".join(ATTACK_TABLES)} are left out, since they need PyTorch: pip install "slgh[attack]".')
+    for attack in attacks:
+        if attack.reduced and not wishes.keys() & {"images", "iterations"} and (lacking := attack.lacking()):
+            notes.append(f"{lacking}. This run is a reduced one; --device cuda, or a GPU that is found, runs the rest.")
+    return notes
 
 
 def _make(folder: Path) -> None:

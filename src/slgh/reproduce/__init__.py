@@ -1,6 +1,7 @@
 """The paper's experiments, one file each, beside its printed figures."""
 
 from slgh.reproduce import ackley, complexity, errata, error_tolerance, himmelblau, hole, rosenbrock
+from slgh.reproduce.attack import REDUCED, AttackTable
 from slgh.reproduce.experiment import Experiment
 from slgh.reproduce.table import PaperTable
 
@@ -9,8 +10,12 @@ PAPER_TABLES: dict[str, PaperTable] = {
 }
 """The tables of the test functions."""
 
+ATTACK_TABLES: dict[str, AttackTable] = REDUCED
+"""The attacks, as a CPU can run them; a GPU, or rows that were run on one, make them the paper's."""
+
 EXPERIMENTS: dict[str, Experiment] = {
     **PAPER_TABLES,
+    **ATTACK_TABLES,
     **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, errata, complexity)},
 }
 """All of them, by name."""

@@ -36,7 +36,7 @@ def run_jobs(
         (e.name, i): Done(record)
         for e in experiments
         for i, job in enumerate(e.jobs())
-        if (record := store.get(e.name, job.label)) is not None
+        if (record := job.kept() or store.get(e.name, job.label)) is not None
     }
     with Crew(workers) as crew:
         left = [(e, i) for e in experiments for i in range(len(e.jobs())) if (e.name, i) not in kept]

@@ -21,10 +21,14 @@ Record: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A piece of an experiment that is run as a whole: a row of a table, a cell, an image."""
+    """A piece of an experiment that is run as a whole: a row of a table, a cell, an image.
+
+    `kept` is asked first for what the job has found in an earlier run, where that is kept for good.
+    """
 
     label: str
     run: Callable[[Tick], Record]
+    kept: Callable[[], Record | None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
