@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from slgh import __version__
+from slgh.cli.attack import AttackGroup, attack
 from slgh.cli.command import Command, FormulaCommand
 from slgh.cli.common import console
 from slgh.cli.errors import EXIT_CODES, Commands
@@ -15,6 +16,7 @@ from slgh.cli.minimize import minimize
 from slgh.cli.probe import probe
 from slgh.cli.reproduce import reproduce
 from slgh.cli.resume import resume
+from slgh.cli.train import train
 
 CODES = "\n".join(["\b", "Exit codes:", *(f"{code:>5}  {meaning}" for code, meaning in EXIT_CODES.items())])
 """For the end of the help; \\b keeps the lines apart."""
@@ -45,3 +47,8 @@ app.command(cls=Command, epilog=CODES)(resume)
 app.command(cls=FormulaCommand)(probe)
 for command in (methods, problems, reproduce):
     app.command(cls=Command)(command)
+
+attack_app = typer.Typer(cls=AttackGroup, invoke_without_command=True, epilog=CODES, subcommand_metavar="[train ...]")
+attack_app.callback()(attack)
+attack_app.command(cls=Command)(train)
+app.add_typer(attack_app, name="attack")

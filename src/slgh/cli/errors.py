@@ -23,7 +23,7 @@ EXIT_CODES = {
     0: "the planned end: iterations completed, or target reached",
     1: "your function failed, a file cannot be written, or slgh has a defect",
     2: "bad input",
-    3: "cut short by --max-evals or --max-seconds",
+    3: "cut short by --max-evals, --max-queries or --max-seconds",
     4: "gave up: values were not finite",
     130: "interrupted by Ctrl-C",
     141: "nobody reads the output any more, as after | head",
@@ -36,8 +36,11 @@ OPTIONS = (
             *("x0", "d", "fun", "grad", "vectorized", "fallback", "bounds", "method", "max_evals", "max_iter"),
             *("max_seconds", "target", "seed", "workers", "on_nonfinite", "steps", "save_every"),
             *("t1", "gamma", "eta", "step", "samples", "floor", "noise"),
+            *("model", "ids", "weights", "folder", "pixels", "outputs", "max_queries", "stop", "weight", "kappa"),
+            *("at_most", "at_once", "device", "epochs", "held_out"),
         )
     }
+    | {"images": "--inputs: images", "labels": "--inputs: labels", "targets": "--target"}
     | {"sample_xi": "--terms", "checkpoint": "--run", "t": "--radii", "formula": "FORMULA"}
     | {slot: f"--set {slot}" for slot in SLOTS}
 )
@@ -131,6 +134,8 @@ def in_options(text: str) -> str:
     '--gamma must lie in (0, 1), got --gamma 1.5.'
     >>> in_options('Pass step=... (or step="theory" with L1=...).')
     'Pass --step NUMBER (or --step theory with --set L1=NUMBER).'
+    >>> in_options("say which range is meant with pixels=(low, high).")
+    'say which range is meant with --pixels low,high.'
     """
 
     def given(found: re.Match[str]) -> str:
@@ -140,6 +145,7 @@ def in_options(text: str) -> str:
         return f"--set {name}={value}" if found[3] == "..." else found[0]
 
     text = re.sub(r"`(\w+)`", lambda found: OPTIONS.get(found[1], found[0]), text)
+    text = re.sub(r"\bpixels=\(([^\s,]+), ([^\s,]+)\)", r"--pixels \1,\2", text)
     return re.sub(r"\b(\w+)=(['\"]?)(\.\.\.|[^\s'\",;()]*[^\s'\",;().])\2", given, text)
 
 

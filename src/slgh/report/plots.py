@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.attack.outcome import AttackResult
 from slgh.oracles import Antithetic
 from slgh.report.explorer import box_around, explore
 from slgh.report.figures import Function, Runs, at_each_point, contours, draw_runs
+from slgh.report.images import attack_curves
 from slgh.report.path import Path, path_of
 from slgh.report.style import COLOURS, WIDTH, matplotlib, style
 from slgh.result import Result
@@ -26,14 +28,17 @@ SHOWN = 30
 """At most so many problems of a batch are drawn as paths."""
 
 
-def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: str | None = None) -> Figure:
+def plot(
+    result: Result | AttackResult, fun: Any = None, *, vectorized: bool = False, title: str | None = None
+) -> Figure:
     """Draw a run: f and t over the iterations and, in one or two variables, the path through the smoothed function.
 
     Parameters
     ----------
     result
         Of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is drawn as a
-        path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths.
+        path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths. Or of
+        `slgh.attack.attack`: then the distortion and the margin of each image are drawn, over its queries.
     fun
         The function that was minimised, or its closed form. It is evaluated on a grid of some thousand points (in one
         variable up to some ten thousand, for its smoothed forms), on NumPy arrays.
@@ -59,6 +64,8 @@ def plot(result: Result, fun: Any = None, *, vectorized: bool = False, title: st
     matplotlib()
     import matplotlib.pyplot as plt
 
+    if isinstance(result, AttackResult):
+        return attack_curves(result, title=title, figure=plt.figure(figsize=(WIDTH, 2.8), layout="constrained"))
     record = getattr(result, "history", None)
     if not isinstance(result, Result) or not record or not len(record["iteration"]):
         raise ValueError(

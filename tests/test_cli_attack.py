@@ -1,0 +1,724 @@
+"""`slgh attack` and `slgh attack train`: what they refuse, what they print and write, and how they end."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from typer.testing import CliRunner
+
+from slgh.attack import Outcome
+from slgh.attack import attack as library
+from slgh.attack.images import shipped_images
+from slgh.attack.networks import network, save_weights
+from slgh.attack.paper import PAPER
+from slgh.attack.training import fresh
+from slgh.cli import app
+from slgh.cli import attack_settings as usual
+from slgh.cli.common import console
+
+MINE = """
+import os
+import signal
+
+import numpy as np
+import torch
+
+NUMBER = 3
+
+
+def halves(a):
+    '''Which half of an image is brighter, left or right.'''
+    left, right = a[..., :2].sum(axis=(1, 2, 3)), a[..., 2:].sum(axis=(1, 2, 3))
+    return 5 * np.stack([left - right, right - left], axis=1)
+
+
+def shares(a):
+    e = np.exp(halves(a))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def bytes_of(a):
+    assert a.max() > 1
+    return halves(a / 255)
+
+
+class Halves(torch.nn.Module):
+    def forward(self, a):
+        left, right = a[..., :2].sum(dim=(1, 2, 3)), a[..., 2:].sum(dim=(1, 2, 3))
+        return 5 * torch.stack([left - right, right - left], dim=1)
+
+
+module = Halves().eval()
+
+
+learning = Halves()
+
+
+class Wrong(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+
+    def forward(self, a):
+        return self.layer(a.flatten(1))
+
+
+wrong = Wrong().eval()
+
+
+def ten(a):
+    '''A model of MNIST's shape: the brightest of the first ten columns.'''
+    assert a.shape[1:] == (1, 28, 28)
+    return a.sum(axis=(1, 2))[:, 5:15]
+
+
+def fails(a):
+    raise RuntimeError("the model\\nbroke")
+
+
+def flat(a):
+    return halves(a)[:, 0]
+
+
+def words(a):
+    return "one"
+
+
+def nothing(a):
+    return np.full((len(a), 2), np.nan)
+
+
+def shaky(a):
+    return halves(a) + np.random.default_rng().normal(size=(len(a), 2))
+
+
+def talks(a):
+    print("now", len(a))
+    return halves(a)
+
+
+calls = 0
+
+
+def later(a, what):
+    global calls
+    calls += 1
+    if calls == 6:
+        what()
+    return halves(a)
+
+
+def broken_later(a):
+    return later(a, lambda: 1 / 0)
+
+
+def interrupted(a):
+    return later(a, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+
+def nan_later(a):
+    global calls
+    calls += 1
+    return halves(a) if calls < 6 else np.full((len(a), 2), np.nan)
+"""
+
+RNG = np.random.default_rng(0)
+IMAGES = np.concatenate([RNG.uniform(0.5, 0.6, (5, 1, 4, 2)), RNG.uniform(0.4, 0.5, (5, 1, 4, 2))], axis=-1)
+LABELS = np.zeros(5, int)
+
+OWN = ["--model", "mine.py:halves", "--inputs", "mine.npz"]
+METHOD = ["--method", "zoslgh_r", "--t1", "0.05", "--step", "2e-4"]
+QUICK = [*METHOD, "--max-iter", "200", "--stop", "first-success", "--seed", "3"]
+OURS = ["--method", "zoadamm", "--samples", "4", "--seed", "0", "--max-iter", "12"]
+"""On our network, a few iterations."""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the user's own model and images, which is the current one."""
+    (tmp_path / "mine.py").write_text(MINE)
+    np.savez(tmp_path / "mine.npz", images=IMAGES, labels=LABELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(console, "width", 200)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    return tmp_path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def run(*arguments: str, **options: Any) -> Any:
+    return CliRunner().invoke(app, ["attack", *arguments], **options)
+
+
+def attack(*arguments: str) -> dict[str, Any]:
+    """The JSON of an attack."""
+    result = run(*arguments, "--json", "-")
+    assert result.exit_code in (0, 3), result.output
+    return json.loads(result.stdout)
+
+
+def column(found: dict[str, Any], name: str) -> list[Any]:
+    return [row[name] for row in found["images"]]
+
+
+def block(text: str) -> dict[str, str]:
+    """The labelled lines of what was printed."""
+    lines = [line for line in text.splitlines() if line[:1].strip() and "  " in line]
+    return {line.split()[0]: line[10:] for line in lines}
+
+
+# --- our networks
+
+
+def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path) -> None:
+    result = run("--data", "mnist", "--images", "2", *OURS)
+    assert result.exit_code == 0, result.output
+    shown = block(result.stdout)
+    assert shown["attack"] == "2 images of the test set of MNIST, seen by our network"
+    assert shown["method"].startswith("zoadamm = forward(samples=4, ")
+    assert shown["method"].endswith(
+        " x constant(t1=0.005) x adamm(step=0.127551, beta1=0.9, beta2=0.3, v0=1e-05), floor 0.001"
+    )
+    assert "0 of 2 attacked." in shown["fooled"]
+    assert shown["again"] == f"slgh attack --data mnist --images 2 {' '.join(OURS)}"
+    assert shown["drawn"] == "slgh-attack.png"
+    assert (folder / "slgh-attack.png").read_bytes()[:4] == b"\x89PNG"
+    rows = [line.split() for line in result.stdout.splitlines() if " failed " in line]
+    assert [row[:6] for row in rows] == [["0", "7", "7", "failed", "63", "-"], ["1", "2", "2", "failed", "63", "-"]]
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_the_json_is_what_the_library_returns(data: str) -> None:
+    number = {"mnist": 4, "cifar10": 12}[data]
+    arguments = [*OURS, "--ids", f"{number},3", "--stop", "end", "--history"]
+    found = attack("--data", data, *arguments)
+    some = shipped_images(data).take([number, 3])
+    params = PAPER[data].parameters("zoadamm") | {"samples": 4}
+    options: dict[str, Any] = {"pixels": (-0.5, 0.5), "method": "zoadamm", "stop": "end", "max_iter": 12, "seed": 0}
+    expected = library(network(data), some.pixels(), some.labels, **options, **params)
+    assert column(found, "id") == [number, 3]
+    assert found["parameters"] == params
+    for name in ("label", "before", "after", "success", "queries", "first_success", "last_total"):
+        assert column(found, name) == getattr(expected, name).tolist(), name
+    assert_array_equal(found["history"]["total"], expected.history["total"])
+    assert found["summary"]["queries"] == expected.queries.sum()
+
+
+@pytest.mark.parametrize("method", usual.NAMES)
+def test_parameters_that_are_not_given_are_the_papers_and_auto_needs_none(method: str) -> None:
+    found = attack("--method", method, "--max-iter", "1", "--images", "1")
+    assert found["method"] == method
+    assert found["parameters"] == ({} if method == "auto" else PAPER["mnist"].parameters(method))
+
+
+def test_without_a_word_four_images_of_mnist_are_attacked_by_auto_to_the_end() -> None:
+    found = attack("--max-queries", "100", "--seed", "0")
+    some = shipped_images("mnist").take([0, 1, 2, 3])
+    expected = library(network("mnist"), some.pixels(), some.labels, pixels=(-0.5, 0.5), max_queries=100, seed=0)
+    assert found["method"] == "auto"
+    assert column(found, "id") == [0, 1, 2, 3]
+    assert column(found, "last_total") == expected.last_total.tolist()
+
+
+def test_parameters_follow_the_size_of_the_images_and_the_parts() -> None:
+    mnist = PAPER["mnist"].parameters("zoslgh_d")
+    larger = usual.usual_parameters("zoslgh_d", 2 * 784 - 100, {})
+    for name in ("step", "eta"):
+        assert_allclose(larger[name] * (2 * 784 - 100), mnist[name] * 784)
+    assert usual.nearest(1600) == "cifar10"
+    swapped = usual.usual_parameters("zoslgh_r", 784, {"schedule": "constant", "update": "adam"})
+    assert swapped.keys() == {"samples", "step", "floor", "t1", "schedule", "update"}
+
+
+def test_the_default_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usual, "MAX_QUERIES", 60)
+    result = run("--images", "1", "--no-plot", "--json", "a.json")
+    assert "--max-queries 60 was taken, the default." in result.stdout
+    assert 30 < json.loads(Path("a.json").read_text())["images"][0]["queries"] <= 60
+
+
+def test_a_targeted_attack_leaves_out_the_images_of_the_class_itself() -> None:
+    by_number = attack("--target", "2", "--images", "2", *OURS)
+    assert column(by_number, "id") == [0, 2]
+    assert by_number["target"] == 2
+    by_name = attack("--data", "cifar10", "--target", "ship", "--images", "1", "--method", "zosgd", "--max-iter", "1")
+    assert by_name["target"] == 8
+
+
+def test_other_weights_and_images_that_are_misclassified(folder: Path) -> None:
+    save_weights(fresh("mnist", 5), folder / "w.safetensors")
+    first = int(
+        network("mnist", weights=folder / "w.safetensors")(torch.tensor(shipped_images("mnist").pixels()[:1])).argmax()
+    )
+    labels = shipped_images("mnist").labels
+    wrong = np.flatnonzero(labels != first)[:2]
+    result = run("--weights", "w.safetensors", "--ids", ",".join(map(str, wrong)), *OURS)
+    assert result.exit_code == 2
+    assert result.stdout.count(Outcome.MISCLASSIFIED.value) >= 2
+    assert result.stderr == (
+        "slgh: nothing was attacked: all of these images are misclassified to begin with; choose others.\n"
+    )
+    assert "our network with w.safetensors" in result.stdout
+
+
+def test_whole_test_sets_are_read_from_a_folder(folder: Path) -> None:
+    some = shipped_images("mnist")
+    x, y = np.zeros((10_000, 28, 28), np.uint8), np.zeros(10_000, np.uint8)
+    x[1234], y[1234] = some.images[1, 0], some.labels[1]
+    np.savez(folder / "mnist_test.npz", x=x, y=y)
+    found = attack("--folder", ".", "--ids", "1234", *OURS)
+    assert (column(found, "id"), column(found, "label")) == ([1234], [2])
+
+
+# --- the user's own model
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        OWN,
+        ["--model", "mine:halves", "--inputs", "mine.npz", "--at-most", "3", "--at-once", "2"],
+        ["--model", "mine.py:shares", "--inputs", "mine.npz", "--outputs", "probabilities"],
+        ["--model", "mine.py:module", "--inputs", "mine.npz"],
+        ["--model", "mine.py:module", "--inputs", "mine.npz", "--device", "cpu"],
+        ["--model", "mine.py:bytes_of", "--inputs", "bytes.npz", "--pixels", "0,255"],
+    ],
+    ids=" ".join,
+)
+def test_ones_own_model_is_fooled(arguments: list[str], folder: Path) -> None:
+    np.savez(folder / "bytes.npz", images=(255 * IMAGES).astype(np.uint8), labels=LABELS, ids=np.arange(5) + 10)
+    result = run(*arguments, *QUICK, "--out", "found", "--no-plot")
+    assert result.exit_code == 0, result.output
+    shown = block(result.stdout)
+    assert "5 of 5 attacked (100 %)" in shown["fooled"]
+    assert shown["attack"].startswith("5 images of ")
+    assert result.stdout.count("0 → 1") == 5
+    with np.load(folder / "found" / "images.npz") as file:
+        kept = dict(file)
+    high = 255 if "0,255" in arguments else 1
+    assert (kept["images"][..., 2:].sum((1, 2, 3)) > kept["images"][..., :2].sum((1, 2, 3))).all()
+    assert kept["images"].min() >= 0
+    assert 0.5 < kept["images"].max() / high <= 1
+    assert_array_equal(kept["success"], True)
+    assert_allclose(kept["originals"] / high, IMAGES, atol=1 / 255)
+    found = json.loads((folder / "found" / "attack.json").read_text())
+    change = np.linalg.norm((kept["images"].astype(float) - kept["originals"]).reshape(5, -1) / high, axis=1)
+    assert_allclose(column(found, "l2"), change, rtol=1e-4)
+    assert column(found, "id") == (list(range(10, 15)) if high == 255 else list(range(5)))
+    assert {file.name for file in (folder / "found").iterdir()} == {"images.npz", "attack.json"}
+
+
+def test_a_public_set_is_scaled_to_the_range_that_ones_own_model_reads() -> None:
+    result = run(
+        "--model", "mine.py:ten", "--data", "mnist", "--pixels", "0,1", "--images", "100", *OURS, "--json", "-"
+    )
+    found = json.loads(result.stdout)
+    seen = (shipped_images("mnist").images[:, 0] / 255).sum(1)[:, 5:15].argmax(1)
+    assert column(found, "before") == seen.tolist()
+    attacked = seen == shipped_images("mnist").labels
+    assert found["summary"]["attacked"] == attacked.sum() > 0
+    assert_array_equal(np.array(column(found, "queries")) > 2, attacked)
+
+
+def test_what_a_model_prints_does_not_come_between_the_figures() -> None:
+    own = ["--model", "mine.py:talks", "--inputs", "mine.npz", *QUICK]
+    assert attack(*own)["summary"]["fooled"] == 5
+    result = run(*own, "--quiet")
+    fooled, attacked, queries, l2 = result.stdout.split()
+    assert (fooled, attacked) == ("5", "5")
+    assert float(queries) > 10
+    assert 0 < float(l2) < 1
+    assert "now" in result.stderr
+
+
+def test_without_a_success_quiet_prints_nan() -> None:
+    assert run(*OWN, *QUICK, "--max-iter", "1", "--quiet").stdout == "0 5 nan nan\n"
+
+
+# --- what is refused
+
+BAD = {
+    "unknown data": (["--data", "mnits"], "--data must be one of mnist, cifar10; got 'mnits'."),
+    "too many images": (["--images", "101"], "--images must be at most 100, all images there are; got 101. --folder"),
+    "no images": (["--images", "0"], "--images must be an integer >= 1, got 0."),
+    "images of words": (["--images", "all"], "--images must be an integer, got 'all'."),
+    "images and ids": (["--images", "3", "--ids", "3"], "one of --images and --ids"),
+    "ids that are not there": (["--data", "cifar10", "--ids", "0,2,-1"], "2, -1 are not. --folder or --download"),
+    "one id that is not there": (["--ids", "200"], "100 images, 0 to 99; 200 is not."),
+    "ids of words": (["--ids", "first"], "--ids must be numbers with commas between them"),
+    "half an id": (["--ids", "1.5"], "1.5 is not"),
+    "ids twice": (["--ids", "1,1"], "--ids must be different from each other, got '1,1'."),
+    "target out of range": (["--target", "10"], "--target must be one of 0, 1, 2"),
+    "target of words": (["--data", "cifar10", "--target", "boat"], "ship, truck, or 0 to 9; got 'boat'."),
+    "target that is there": (["--target", "7", "--ids", "0,1"], "--target 7 is the class of 0 already"),
+    "target out of the model's range": ([*OWN, "--target", "2"], "--target must lie in 0..1, the model's 2 classes"),
+    "folder that is none": (["--folder", "nowhere"], "--folder must be a folder with the files of MNIST"),
+    "folder without the set": (["--folder", "."], "lacks t10k-images-idx3-ubyte(.gz)"),
+    "folder and download": (["--folder", ".", "--download"], "one of --folder and --download"),
+    "weights that are none": (["--weights", "no.safetensors"], "--weights must be a file, got 'no.safetensors'"),
+    "weights of another kind": (["--weights", "mine.py"], "--weights must be a safetensors file or an .npz, whole"),
+    "unknown device": (["--device", "gpu"], "--device must be cpu or cuda, and there; 'gpu' is refused"),
+    "a module in training mode": (["--model", "mine.py:learning", "--inputs", "mine.npz"], "in training mode"),
+    "device of a function": ([*OWN, "--device", "cpu"], "--device goes with a PyTorch module"),
+    "unknown method": (["--method", "slgh_r"], "--method must be one of 'auto', 'zosgd', 'zoadamm'"),
+    "unknown parameter": (["--set", "momentum=1"], "`momentum` is not a parameter of 'auto'"),
+    "set of an option": (["--set", "pixels=1"], "--set pixels: pixels is no hyperparameter; pass --pixels."),
+    "set of what is not here": (["--set", "labels=1"], "--set labels: labels is no hyperparameter"),
+    "gamma above 1": (["--method", "zoslgh_r", "--gamma", "1.5"], "--gamma must lie in (0, 1), got --gamma 1.5."),
+    "weight of nothing": (["--weight", "0"], "--weight must be a finite number above 0"),
+    "unknown stop": (["--stop", "never"], "--stop must be first-success or end, got 'never'."),
+    "not enough queries": (["--max-queries", "3"], "--max-queries must be an integer >= 4, got --max-queries 3."),
+    "negative seed": (["--seed", "-1"], "--seed must be an integer >= 0"),
+    "inputs without a model": (["--inputs", "mine.npz"], "--inputs goes with --model"),
+    "pixels without a model": (["--pixels", "0,1"], "--pixels goes with --model"),
+    "a model without images": (["--model", "mine.py:halves"], "either --inputs FILE.npz or --data"),
+    "a model with both": ([*OWN, "--data", "mnist"], "got both"),
+    "weights of a model": ([*OWN, "--weights", "w"], "--weights are another training of our network"),
+    "folder of inputs": ([*OWN, "--folder", "."], "--folder goes with --data"),
+    "no such model file": (["--model", "yours.py:f", "--inputs", "mine.npz"], "--model: there is no file"),
+    "no such model": (["--model", "mine.py:halfs", "--inputs", "mine.npz"], "Did you mean halves?"),
+    "not a model": (["--model", "mine.py:NUMBER", "--inputs", "mine.npz"], "must be a function, got int"),
+    "a class": (["--model", "mine.py:Halves", "--inputs", "mine.npz"], "mine.py:Halves is a class"),
+    "a model of the wrong shape": (
+        ["--model", "mine.py:flat", "--inputs", "mine.npz"],
+        "--model must return one row of logits an image, shape (5, classes); got (5,).",
+    ),
+    "a model of words": (["--model", "mine.py:words", "--inputs", "mine.npz"], "could not convert"),
+    "a model of nothing": (["--model", "mine.py:nothing", "--inputs", "mine.npz"], "--model must answer with finite"),
+    "a model that changes its mind": (
+        ["--model", "mine.py:shaky", "--inputs", "mine.npz"],
+        "--model must answer the same to the same images",
+    ),
+    "logits as probabilities": ([*OWN, "--outputs", "probabilities"], "pass --outputs logits"),
+    "unknown outputs": ([*OWN, "--outputs", "labels"], "--outputs must be one of logits, probabilities; got 'labels'."),
+    "no such inputs": (["--model", "mine.py:halves", "--inputs", "no.npz"], "--inputs: there is no file 'no.npz'."),
+    "inputs of another kind": (["--model", "mine.py:halves", "--inputs", "mine.py"], "mine.py is not a whole .npz"),
+    "inputs of one array": (["--model", "mine.py:halves", "--inputs", "one.npy"], "one.npy holds one array"),
+    "inputs without labels": (
+        ["--model", "mine.py:halves", "--inputs", "other.npz"],
+        "--inputs: other.npz lacks images and labels; it holds x, y.",
+    ),
+    "inputs of objects": (["--model", "mine.py:halves", "--inputs", "objects.npz"], "not a whole .npz of numbers"),
+    "too few labels": (["--model", "mine.py:halves", "--inputs", "few.npz"], "labels must be 5 integers, one an image"),
+    "labels out of range": (
+        ["--model", "mine.py:halves", "--inputs", "range.npz"],
+        "--inputs: labels must lie in 0..1, the model's 2 classes; got 7 for image 0.",
+    ),
+    "pixels out of range": (
+        ["--model", "mine.py:halves", "--inputs", "bytes.npz", "--pixels", "0,1"],
+        "--inputs: images hold integers, but --pixels says (0.0, 1.0): pass --pixels 0,255, or scale them first.",
+    ),
+    "pixels out of a narrow range": ([*OWN, "--pixels", "0,0.1"], "--inputs: images must have pixels in [0, 0.1]"),
+    "pixels the wrong way round": ([*OWN, "--pixels", "1,0"], "--pixels must be two numbers low,high with low < high"),
+    "one end of the pixels": ([*OWN, "--pixels", "1"], "--pixels must be two numbers low,high"),
+    "plot of no kind": (["--plot", "a.html"], "--plot must end in .png, .svg or .pdf, got 'a.html'."),
+    "plot in no folder": (["--plot", "no/a.png"], "--plot: no/a.png cannot be written"),
+    "plot or not": (["--plot", "a.png", "--no-plot"], "one of --plot and --no-plot"),
+    "json in no folder": (["--json", "no/a.json"], "--json: no/a.json cannot be written"),
+    "history for nobody": (["--history"], "--history goes with --json FILE or --out FOLDER"),
+    "out is a file": (["--out", "mine.py"], "--out: mine.py cannot be made"),
+    "unknown command": (["tran"], "No such command 'tran'."),
+    "options before train": (["--data", "cifar10", "train", "--out", "w"], "--data belongs behind train"),
+    "unknown option": (["--metod", "zosgd"], "No such option: --metod"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_with_the_remedy(name: str, folder: Path) -> None:
+    arguments, fragment = BAD[name]
+    np.save(folder / "one.npy", IMAGES)
+    np.savez(folder / "other.npz", x=IMAGES, y=LABELS)
+    np.savez(folder / "objects.npz", images=np.array([None]), labels=LABELS)
+    np.savez(folder / "few.npz", images=IMAGES, labels=LABELS[1:])
+    np.savez(folder / "range.npz", images=IMAGES, labels=LABELS + 7)
+    np.savez(folder / "bytes.npz", images=(255 * IMAGES).astype(np.uint8), labels=LABELS)
+    before = set(folder.iterdir())
+    result = run(*arguments)
+    assert result.exit_code == (1 if "convert" in fragment else 2), result.output
+    assert result.stdout == ""
+    line = result.stderr.removesuffix("\n")
+    assert line.startswith("slgh: ")
+    assert "\n" not in line
+    assert fragment in line
+    assert {p for p in folder.iterdir() if p.name != "__pycache__"} == before, "nothing was drawn or written"
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("fails", "RuntimeError in mine.py:{line}: the model broke. the model was given images of shape (5, 1, 4, 4)."),
+        ("wrong", "RuntimeError in mine.py:{line}: mat1 and mat2 shapes cannot be multiplied (5x16 and 3x2)."),
+        ("broken_later", "ZeroDivisionError in mine.py:{line}: division by zero. Raised after"),
+    ],
+)
+def test_a_model_that_fails_is_the_users(model: str, told: str) -> None:
+    lines = {"fails": "raise RuntimeError", "wrong": "return self.layer", "broken_later": "1 / 0"}
+    line = next(i for i, text in enumerate(MINE.splitlines(), 1) if lines[model] in text)
+    result = run("--model", f"mine.py:{model}", "--inputs", "mine.npz", *QUICK)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"slgh: {told.format(line=line)}")
+    assert result.stderr.count("\n") == 1
+    assert "not foreseen" not in result.stderr
+
+
+def test_a_defect_of_ours_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("slgh.attack.front_door.report", broken)
+    result = run(*OWN, *QUICK)
+    assert result.exit_code == 1
+    assert "RuntimeError: a defect. This was not foreseen." in result.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_device_that_is_not_there_is_refused() -> None:
+    result = run("--device", "cuda")
+    assert result.exit_code == 2
+    assert "'cuda' is refused" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("slgh.attack.networks", "slgh.attack.training"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for arguments in (["--images", "1"], ["train", "--out", "w.safetensors"]):
+        result = run(*arguments)
+        assert result.exit_code == 2, result.output
+        assert 'PyTorch: pip install "slgh[attack]"' in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+# --- how it ends
+
+
+def test_being_cut_short_is_exit_code_3() -> None:
+    result = run(*OWN, *QUICK, "--max-queries", "30")
+    assert result.exit_code == 3
+    assert "exceed --max-queries" in result.stdout
+    assert run(*OWN, *QUICK, "--max-seconds", "0").exit_code == 3
+
+
+def test_answers_that_are_not_finite_end_in_their_outcome() -> None:
+    result = run("--model", "mine.py:nan_later", "--inputs", "mine.npz", *QUICK)
+    assert result.exit_code == 4
+    assert result.stdout.count(Outcome.NONFINITE.value) >= 5
+
+
+def test_ctrl_c_gives_what_there_is(folder: Path) -> None:
+    result = run("--model", "mine.py:interrupted", "--inputs", "mine.npz", *QUICK, "--out", "found")
+    assert result.exit_code == 130
+    assert result.stdout.count(" interrupted ") == 5
+    assert result.stderr == "slgh: interrupted. The figures are those of the iterations until then.\n"
+    assert json.loads((folder / "found" / "attack.json").read_text())["exit_code"] == 130
+
+
+# --- where it goes
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_picture_goes_where_it_is_wanted(suffix: str, folder: Path) -> None:
+    result = run(*OWN, *QUICK, "--plot", f"a.{suffix}")
+    assert block(result.stdout)["drawn"] == f"a.{suffix}"
+    assert (folder / f"a.{suffix}").stat().st_size > 1000
+    assert not (folder / "slgh-attack.png").exists()
+
+
+def test_a_folder_holds_images_figures_and_pictures(folder: Path) -> None:
+    result = run(*OWN, *QUICK, "--out", "here/found")
+    shown = block(result.stdout)
+    assert shown["written"] == "here/found/images.npz, here/found/attack.json"
+    assert shown["drawn"] == "here/found/images.png, here/found/curves.png"
+    for name in shown["drawn"].split(", "):
+        assert (folder / name).read_bytes()[:4] == b"\x89PNG"
+    assert not list(folder.glob("*.png"))
+
+
+@pytest.mark.parametrize("more", [["--no-plot"], ["--quiet"], ["--json", "-"]], ids=" ".join)
+def test_nothing_is_drawn_unasked(more: list[str], folder: Path) -> None:
+    assert run(*OWN, *QUICK, *more).exit_code == 0
+    assert not list(folder.glob("*.png"))
+
+
+def test_without_matplotlib_the_table_comes_and_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    for module in ("attack_output", "drawing"):
+        monkeypatch.setattr(f"slgh.cli.{module}.find_spec", lambda name: None)
+    result = run(*OWN, *QUICK)
+    assert result.exit_code == 0
+    assert "0 → 1" in result.stdout
+    assert block(result.stdout)["drawn"] == 'nothing: matplotlib is missing, pip install "slgh[plot]".'
+    assert run(*OWN, *QUICK, "--plot", "a.png").exit_code == 2
+
+
+def test_images_that_are_no_pictures_are_attacked_all_the_same(folder: Path) -> None:
+    (folder / "flat.py").write_text("def first(a):\n    return 9 * a[:, :2]\n")
+    np.savez(folder / "flat.npz", images=np.array([[0.6, 0.4, 0.1]]), labels=[0])
+    own = ["--model", "flat.py:first", "--inputs", "flat.npz", "--max-queries", "500", "--seed", "0"]
+    result = run(*own)
+    assert result.exit_code == 0
+    assert "1 of 1 attacked" in result.stdout
+    assert block(result.stdout)["drawn"].startswith("nothing: `images` must be pictures")
+    asked = run(*own, "--plot", "a.png")
+    assert asked.exit_code == 1
+    assert "--plot: a.png was not drawn" in asked.stderr
+
+
+def full(*_: Any, **__: Any) -> Any:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "told"),
+    [
+        ("slgh.cli.attack_output.write_text", ["--out", "found"], "--out: found cannot be written: No space left"),
+        ("slgh.cli.common.write_text", ["--json", "a.json"], "--json: a.json cannot be written: No space left"),
+        ("slgh.cli.attack_output.whole", ["--plot", "a.png"], "--plot: a.png was not drawn: [Errno 28] No space left"),
+    ],
+)
+def test_a_full_disk_is_told(place: str, more: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, full)
+    result = run(*OWN, *QUICK, *more)
+    assert result.exit_code == 1
+    assert "0 → 1" in result.stdout, "the table has come before"
+    assert told in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_default_picture_on_a_full_disk_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slgh.cli.attack_output.whole", full)
+    result = run(*OWN, *QUICK)
+    assert result.exit_code == 0
+    assert "No space left on device" in block(result.stdout)["drawn"]
+
+
+def test_the_line_that_repeats_an_attack_repeats_it() -> None:
+    first = attack(*OWN, *METHOD, "--max-iter", "60")
+    words = shlex.split(first["again"])
+    assert words[:2] == ["slgh", "attack"]
+    again = attack(*words[2:])
+    assert again["images"] == first["images"]
+    assert again["seed"] == first["seed"]
+
+
+def test_help_shows_options_and_the_command_train() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    for word in ("--data", "--model", "--max-queries", "train", "bool"):
+        assert (word in result.output) == (word != "bool"), word
+    assert "--epochs" in run("train", "--help").output
+
+
+# --- training
+
+
+@pytest.fixture
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Training and test sets of a hundred images; the list has what was asked for."""
+    asked: list[Any] = []
+
+    def load(name: str, split: str, folder: Any) -> Any:
+        asked.append((name, split, folder))
+        return shipped_images(name)
+
+    monkeypatch.setattr(sys.modules["slgh.cli.train"], "load_images", load)
+    return asked
+
+
+TRAIN = ["train", "--out", "w.safetensors", "--held-out", "20", "--epochs", "2", "--device", "cpu"]
+
+
+def test_a_trained_network_can_be_attacked(folder: Path, small_sets: list[Any]) -> None:
+    result = run(*TRAIN, "--data", "mnist", "--folder", "data", "--json", "t.json")
+    assert result.exit_code == 0, result.output
+    assert small_sets == [("mnist", "train", Path("data")), ("mnist", "test", Path("data"))]
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("epoch 1 of 2: loss 2.")
+    assert lines[1].startswith("epoch 2 of 2: loss 2.")
+    found = json.loads((folder / "t.json").read_text())
+    assert f"{100 * found['test_accuracy']:.2f} % of the 100 test images" in result.stdout
+    assert found["log"][-1]["held_out_accuracy"] == found["held_out_accuracy"]
+    trained = network("mnist", weights=folder / "w.safetensors")
+    some = shipped_images("mnist")
+    right = (trained(torch.tensor(some.pixels())).argmax(1).numpy() == some.labels).mean()
+    assert found["test_accuracy"] == right
+    assert lines[-1].split(maxsplit=1)[1] == "slgh attack --data mnist --weights w.safetensors"
+    assert run("--weights", "w.safetensors", *OURS).exit_code in (0, 2)
+    assert {p.name for p in folder.iterdir()} >= {"w.safetensors", "t.json"}
+    assert not list(folder.glob("*unfinished*"))
+
+
+def test_half_is_half_the_size_and_quiet_is_one_line(folder: Path, small_sets: list[Any]) -> None:
+    result = run(*TRAIN, "--epochs", "1", "--quiet")
+    full_size = (folder / "w.safetensors").stat().st_size
+    held_out, test = map(float, result.stdout.split())
+    assert 0 <= held_out <= 1
+    assert 0 <= test <= 1
+    assert run(*TRAIN, "--epochs", "1", "--quiet", "--half", "--held-out", "0").stdout.split()[0] == "nan"
+    assert (folder / "w.safetensors").stat().st_size < 0.51 * full_size
+
+
+def test_an_interrupted_training_goes_on(folder: Path, small_sets: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = json.loads(run(*TRAIN, "--json", "-").stdout)
+
+    def interrupt(line: str) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(console, "print", interrupt)
+        stopped = run(*TRAIN)
+    assert stopped.exit_code == 130
+    assert stopped.stderr == (
+        "slgh: interrupted. The finished epochs are kept: the same command goes on (w.safetensors.unfinished.npz).\n"
+    )
+    refused = run(*TRAIN, "--seed", "1")
+    assert refused.exit_code == 2
+    assert "holds an unfinished training with other options" in refused.stderr
+    resumed = run(*TRAIN, "--json", "t.json")
+    assert "epoch 1 of" not in resumed.stdout
+    found = json.loads((folder / "t.json").read_text())
+    assert found["log"] == whole["log"]
+    assert not list(folder.glob("*unfinished*"))
+
+
+@pytest.mark.parametrize(
+    ("more", "fragment"),
+    [
+        (["--data", "mnits"], "--data must be one of mnist, cifar10"),
+        (["--epochs", "0"], "--epochs must be an integer >= 1"),
+        (["--held-out", "100"], "--held-out must be less than the number of images, 100"),
+        (["--device", "gpu"], "--device must be 'cpu' or 'cuda'"),
+        (["--out", "no/w.safetensors"], "--out: no/w.safetensors cannot be written"),
+        (["--seed", "-1"], "--seed must be an integer >= 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_options_of_a_training_are_one_line(more: list[str], fragment: str, small_sets: list[Any]) -> None:
+    result = run(*TRAIN, *more)
+    assert result.exit_code == 2, result.output
+    assert fragment in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_training_that_cannot_be_written_is_told(small_sets: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slgh.attack.networks.whole", full)
+    result = run(*TRAIN, "--epochs", "1")
+    assert result.exit_code == 1
+    assert "--out: w.safetensors cannot be written: No space left on device." in result.stderr
