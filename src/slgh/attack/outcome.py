@@ -26,6 +26,7 @@ class Outcome(Enum):
     SUCCESS = "success"
     FAILED = "failed"
     MISCLASSIFIED = "misclassified before, not attacked"
+    THERE = "seen as the wanted class before, not attacked"
     NONFINITE = "the model's answers were not finite"
     INTERRUPTED = "interrupted"
     UNCONFIRMED = "the model took its answer back"
@@ -99,6 +100,8 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
     queries = np.full(B, BEFORE)
     first = np.full(B, -1)
     outcome = np.full(B, Outcome.MISCLASSIFIED)
+    if who.wanted is not None:
+        outcome[who.before == who.wanted] = Outcome.THERE
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
     to_success = np.full(B, -1)
     after, found, history = who.before.copy(), images, {}

@@ -166,8 +166,8 @@ class Backend(Protocol):
         """A function of one point, a number or a vector, with so many arrays of data and xi or not, as one of
         points (B, n, d)."""
 
-    def refuse(self, functions: tuple[Any, ...]) -> None:
-        """Raise where the user's functions are in no state to be minimised."""
+    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
+        """Raise where the user's functions, which the error calls `name`, are in no state to be minimised."""
 
     def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
         """A loop without host contact, or the reason why there is none."""

@@ -172,7 +172,7 @@ class NumpyBackend:
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy does not differentiate.")
 
-    def refuse(self, functions: tuple[Any, ...]) -> None:
+    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         pass
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:

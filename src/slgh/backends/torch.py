@@ -133,11 +133,11 @@ class TorchBackend:
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
         return Mapped(fun, data, int(xi), torch.func.vmap, torch.Tensor.detach if vector else _scalar)
 
-    def refuse(self, functions: tuple[Any, ...]) -> None:
+    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         for module in modules(functions):
             if module.training:
                 raise ValueError(
-                    f"`fun` uses a {type(module).__name__} in training mode, whose values change from call to call "
+                    f"`{name}` uses a {type(module).__name__} in training mode, whose values change from call to call "
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 

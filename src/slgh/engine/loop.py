@@ -370,7 +370,7 @@ class Run:
         self.saver.save(self.k, meta, arrays, first=first)
 
     def _is_begun(self, meta: dict[str, Any]) -> bool:
-        """Whether a checkpoint, which must be of this run, holds more than its start, for which `at_once` is all one."""
+        """Whether a checkpoint, which must be of this run, holds more than its start, whatever its `at_once`."""
         assert self.saver is not None
         begun = bool(meta["marked"] != [0, 0])
         given = self.identity if begun else self.identity | {"at_once": meta["identity"]["at_once"]}
