@@ -422,7 +422,9 @@ def test_radius_follows_the_images() -> None:
 
 
 def test_fewer_queries_make_longer_steps() -> None:
-    assert [pace(q) for q in (None, 10**6, 10_000, 2_500, 600, 4)] == pytest.approx([1, 1, 1, 2, 4, 4], rel=0.03)
+    assert [pace(q, 3072) for q in (10**6, 10_000, 2_000, 600, 4)] == pytest.approx([1, 1, 2.23, 4, 4], rel=0.01)
+    assert [pace(q, 784) for q in (10_000, 2_000, 600)] == pytest.approx([1, 1.59, 2.93], rel=0.01)
+    assert pace(2_000, 64) == 1
 
 
 @pytest.mark.parametrize("max_queries", [600, 2000])

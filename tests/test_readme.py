@@ -42,20 +42,32 @@ def test_the_two_commands_are_the_ones_that_are_tested() -> None:
     assert second == next(line for line in README.splitlines() if "pytest" in line)
 
 
+TABLES = ROOT / "docs" / "reproduced" / "tables"
+
+
+def judged(lines: list[str]) -> list[list[str]]:
+    """The cells of the rows of tables that end with a verdict."""
+    rows = [line for line in lines if line.endswith((" match |", "within interval |"))]
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+
+
+def test_the_attacks_table_is_that_of_the_documentation() -> None:
+    shown = [row for row in judged(README.splitlines()) if len(row) == 7]
+    written = [
+        [title, *row]
+        for title, name in (("CIFAR-10", "cifar10"), ("MNIST", "mnist"))
+        for row in judged((TABLES / f"{name}.md").read_text().splitlines())
+    ]
+    assert shown == written
+    assert len(shown) == 12
+
+
 def test_the_table_is_that_of_the_documentation() -> None:
-    rows = [
-        [cell.strip() for cell in line.strip("|").split(" | ")] for line in README.splitlines() if " match |" in line
-    ]
-    rows += [
-        [cell.strip() for cell in line.strip("|").split(" | ")]
-        for line in README.splitlines()
-        if line.endswith("within interval |")
-    ]
+    rows = [row for row in judged(README.splitlines()) if len(row) == 5]
     shown = {(function, label, paper, ours) for function, label, paper, ours, _ in rows}
-    tables = ROOT / "docs" / "reproduced" / "tables"
     written = set()
     for name in ("rosenbrock", "himmelblau", "ackley", "hole"):
-        for line in (tables / f"{name}.md").read_text().splitlines():
+        for line in (TABLES / f"{name}.md").read_text().splitlines():
             if line.startswith("| ") and "paper f" not in line:
                 label, _, paper, _, ours, _ = (cell.strip() for cell in line.strip("|").split(" | "))
                 written.add((name, label, paper, ours.replace("  ", " ")))

@@ -21,12 +21,14 @@ from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
 from slgh.method import Method
 from slgh.minimize import minimize
+from slgh.oracles.asking import zeroth_order_cosine
 from slgh.parts import Array
 
 DEFAULT_QUERIES = 10_000
 """`max_queries` where no limit at all is given."""
 
-LEAST_RADIUS = 0.1
+LEAST_RADIUS, SAMPLES = 0.1, 10
+"""The least first t of "auto" for images, and its pairs of samples."""
 
 STOPS = ("first success", "end")
 
@@ -43,9 +45,14 @@ def radius(a: Array) -> float:
     return max(LEAST_RADIUS, 0.4 * float(np.median(far)))
 
 
-def pace(max_queries: int | None) -> float:
-    """The `alpha` of "auto": 1 for 10,000 queries, and more for fewer, so that x gets as far in fewer iterations."""
-    return min(max(1.0, math.sqrt(DEFAULT_QUERIES / (max_queries or DEFAULT_QUERIES))), 4.0)
+def pace(queries: int, d: int) -> float:
+    r"""The `alpha` of "auto" with so many queries for images of d pixels: longer steps where there are few iterations.
+
+    x gets as far as the iterations, T, times the cosine c between estimate and gradient, so that
+    :math:`\alpha = \sqrt{27 / (T c)}`, between 1 and 4. It is 1 for 10,000 queries about a photograph of CIFAR-10.
+    """
+    iterations = max(1, queries // (2 * SAMPLES + 1))
+    return min(max(1.0, math.sqrt(27 / (iterations * zeroth_order_cosine(SAMPLES, d)))), 4.0)
 
 
 def attack(
@@ -145,8 +152,9 @@ def attack(
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
         ours = a[backend.index(attacked)]
         if method == "auto":
-            chosen = {"t1": radius(ours), "samples": 10} | ({} if "update" in params else {"alpha": pace(max_queries)})
-            params = chosen | params
+            params = {"t1": radius(ours), "samples": SAMPLES} | params
+            if "update" not in params:
+                params = {"alpha": pace(max_queries or DEFAULT_QUERIES, a.shape[1])} | params
         run, remark = None, ""
         if attacked.size:
             attempt = partial(
