@@ -427,10 +427,9 @@ def test_fewer_queries_make_longer_steps() -> None:
     assert pace(2_000, 64) == 1
 
 
-@pytest.mark.parametrize("max_queries", [600, 2000])
-def test_digits_are_misread_within_few_queries(max_queries: int) -> None:
+def test_digits_are_misread_within_few_queries() -> None:
     net, images = network("mnist"), shipped_images("mnist")
-    found = attack(net, images.pixels()[:2], images.labels[:2], pixels=(-0.5, 0.5), max_queries=max_queries, seed=0)
+    found = attack(net, images.pixels()[:2], images.labels[:2], pixels=(-0.5, 0.5), max_queries=600, seed=0)
     assert found.success.all()
     seen = net(torch.tensor(found.images)).argmax(1).numpy()
     assert (seen[found.success] != images.labels[:2][found.success]).all()

@@ -7,13 +7,11 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from slgh import Status
@@ -33,15 +31,6 @@ from slgh.reproduce.experiment import Record
 
 run = CliRunner().invoke
 MNIST, CIFAR10 = ATTACKS["mnist"], ATTACKS["cifar10"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks are slowed down by more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def nothing(share: float) -> None: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,6 @@ from slgh.attack.networks import Network, network, save_weights
 from slgh.attack.training import Epoch, Training, accuracy, fresh, learning_rate, train
 
 SHIPPED = shipped_images("mnist")
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Batches are small here: threads gain nothing, and wait for each other where other tests run beside."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def short(**options: Any) -> Training:
