@@ -88,8 +88,8 @@ def plain(net: Network, x: torch.Tensor) -> torch.Tensor:
     return net.dense3(net.dense2(net.dense1(x.flatten(1)).relu()).relu())
 
 
-def where_time_goes(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float, int]]:
-    """(kernel, microseconds an iteration, calls an iteration) of the kernels that take the most."""
+def where_time_goes(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float]]:
+    """(kernel, microseconds an iteration) of the kernels that take the most."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
     params = PAPER[name].parameters("zoslgh_r") | {"samples": M}

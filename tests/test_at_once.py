@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -65,22 +66,13 @@ def test_problems_that_end_early_leave_their_places(library: str, history: Any, 
 
 
 @libraries
-@pytest.mark.parametrize("limit", [{"max_evals": 40}, {"max_evals": 40, "max_iter": 5}, {"max_evals": 7}])
+@pytest.mark.parametrize("limit", [{"max_evals": 40}, {"max_evals": 40, "max_iter": 5}])
 @pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
 def test_the_budget_is_each_problems_own(library: str, limit: dict[str, int], name: str) -> None:
     x0 = to_library(starts(5), library)
-    found = CASES[name].run(x0, batched=True, at_once=2, **limit) if limit["max_evals"] > 9 else None
-    if found is None:
-        with pytest.raises(ValueError, match="so that each problem ends") if name == "auto" else _nothing():
-            found = CASES[name].run(x0, batched=True, at_once=2, **limit)
-        return
+    found = CASES[name].run(x0, batched=True, at_once=2, **limit)
     compare(found, CASES[name].run(x0, batched=True, **limit))
     assert (found.nfev <= limit["max_evals"]).all()
-
-
-class _nothing:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *args: object) -> None: ...
 
 
 @libraries
@@ -138,6 +130,50 @@ def test_a_run_on_cuda_is_continued(tmp_path: Path) -> None:
     compare(case.run(x0, checkpoint=file, **options), whole)
 
 
+@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+def test_a_run_whose_time_was_up_between_two_lots_is_continued(name: str, tmp_path: Path) -> None:
+    case, file, calls = CASES[name], tmp_path / "run.npz", []
+    options = {"batched": True, "history": "full", "at_once": 2, "max_iter": 8}
+
+    def slow(x: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 8 + 2 * (name == "auto"):  # the last of the first two problems
+            time.sleep(0.3)
+        return fun(x)
+
+    cut = case.run(starts(4), fun=slow, checkpoint=file, max_seconds=0.25, **options)
+    assert (cut.nit == [8, 8, 0, 0]).all()
+    assert_same(case.run(starts(4), checkpoint=file, **options), case.run(starts(4), **options))
+
+
+def test_a_run_cannot_be_made_longer_unnoticed(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    options = {"batched": True, "at_once": 2, "checkpoint": file}
+    CASES["zoslgh_r"].run(starts(4), max_iter=5, **options)
+    with pytest.raises(ValueError, match="at_once"):
+        CASES["zoslgh_r"].run(starts(4), max_iter=9, **options)
+
+
+def test_a_mere_start_can_be_gone_on_from_with_fewer(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    options = {"batched": True, "max_iter": 8}
+    for name in ("zoslgh_r", "auto"):
+        file.unlink(missing_ok=True)
+        with pytest.raises(Stopper):
+            CASES[name].run(starts(4), fun=fails_after(1 if name == "zoslgh_r" else 2), checkpoint=file, **options)
+        found = CASES[name].run(starts(4), checkpoint=file, at_once=2, **options)
+        assert_same(found, CASES[name].run(starts(4), at_once=2, **options))
+
+
+@libraries
+def test_points_outside_the_box_are_not_recorded(library: str) -> None:
+    options = {"batched": True, "max_iter": 12, "history": "x", "bounds": [(-2.0, 2.0)] * 4, "target": 3.0}
+    x0 = to_library(np.clip(starts(7), -2, 2), library)
+    found = CASES["zoslgh_r"].run(x0, at_once=2, **options)
+    compare(found, CASES["zoslgh_r"].run(x0, **options))
+    assert (np.abs(found.history["x"]) <= 2).all()
+
+
 def test_time_that_is_up_leaves_the_others_as_they_were() -> None:
     x0 = starts(6)
     found = CASES["zoslgh_r"].run(x0, batched=True, at_once=2, max_iter=10**6, max_seconds=0.05)
@@ -156,7 +192,7 @@ def test_rows_are_put_where_they_belong() -> None:
     for k, active in [(0, [0, 1]), (4, [0, 1]), (8, [2, 1]), (12, [2])]:
         figures = {name: np.array([100 * b + k for b in active], float) for name in history.columns}
         history.record(Row(k, 5 * (k + 1), np.array(active), figures))
-    found = history.own(np.array([0, 0, 8]), 5, 0)
+    found = history.own(np.array([0, 0, 8]), np.array([8, 8, 8]), 5, 0)
     assert found["iteration"].tolist() == [0, 4]
     assert found["nfev"].tolist() == [5, 25]
     assert found["fun"].tolist() == [[0, 100, 208], [4, 104, 212]]
@@ -168,8 +204,10 @@ def test_refusals() -> None:
         run(x0, batched=True, at_once=0)
     with pytest.raises(ValueError, match="exclude each other"):
         run(x0, batched=True, at_once=2, callback=print)
-    with pytest.raises(ValueError, match="needs max_iter or max_evals"):
+    with pytest.raises(ValueError, match="needs max_iter or max_evals, enough for an iteration"):
         run(x0, batched=True, at_once=2, max_iter=None, max_seconds=1.0)
+    with pytest.raises(ValueError, match="enough for an iteration"):
+        run(x0, batched=True, at_once=2, max_evals=3)
     with pytest.raises(ValueError, match="iterations that are alike"):
         CASES["zosvrg"].run(x0, batched=True, at_once=2)
     with pytest.raises(ValueError, match="for NumPy and PyTorch arrays"):

@@ -82,6 +82,32 @@ def test_the_objective_is_the_same(name: str, targeted: bool, outputs: str, monk
         assert torch.allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("outputs", ["logits", "probabilities"])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_scores_that_are_no_numbers_stay_so(outputs: str, bad: float) -> None:
+    def model(images: Any) -> Any:
+        scores = torch.full((len(images), 4), 0.25, device="cuda")
+        scores[::3, 2] = bad
+        return scores
+
+    f = AttackObjective(
+        Asked(model=model, shape=(5,), low=0.0, high=1.0, outputs=outputs, at_most=None), 10.0, 0.0, False
+    )
+    with torch.no_grad():
+        seen = f(
+            torch.zeros(2, 6, 5, device="cuda"),
+            torch.zeros(2, 1, 5, device="cuda"),
+            torch.zeros(2, 1, device="cuda").long(),
+        )
+    assert (~torch.isfinite(seen.total.flatten()[::3])).all()
+    assert torch.isfinite(seen.total.flatten()[1::3]).all()
+
+
+def test_channels_in_the_wrong_place_are_an_error() -> None:
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        network("cifar10").cuda()(pictures("cifar10", 2).permute(0, 2, 3, 1).contiguous())
+
+
 def test_an_attack_runs_as_one_graph() -> None:
     images, net = shipped_images("mnist"), network("mnist").cuda()
     options = PAPER["mnist"].parameters("zoadamm") | {"max_iter": 60, "pixels": (-0.5, 0.5), "seed": 0, "stop": "end"}

@@ -19,13 +19,14 @@ from slgh.attack.objective import INSIDE, AttackObjective, Successes
 from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, report
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.door import read_checkpoint
 from slgh.method import Method
 from slgh.minimize import minimize
 from slgh.oracles.asking import zeroth_order_cosine
 from slgh.parts import Array
 
 DEFAULT_QUERIES = 10_000
-"""`max_queries` where no limit at all is given."""
+"""`max_queries` where neither it nor `max_iter` is given."""
 
 LEAST_RADIUS, SAMPLES = 0.1, 10
 """The least first t of "auto" for images, and its pairs of samples."""
@@ -45,14 +46,22 @@ def radius(a: Array) -> float:
     return max(LEAST_RADIUS, 0.4 * float(np.median(far)))
 
 
-def pace(queries: int, d: int) -> float:
-    r"""The `alpha` of "auto" with so many queries for images of d pixels: longer steps where there are few iterations.
+def pace(iterations: int, samples: int, d: int) -> float:
+    r"""The `alpha` of "auto" for images of d pixels: longer steps where there are few iterations.
 
     x gets as far as the iterations, T, times the cosine c between estimate and gradient, so that
     :math:`\alpha = \sqrt{27 / (T c)}`, between 1 and 4. It is 1 for 10,000 queries about a photograph of CIFAR-10.
     """
-    iterations = max(1, queries // (2 * SAMPLES + 1))
-    return min(max(1.0, math.sqrt(27 / (iterations * zeroth_order_cosine(SAMPLES, d)))), 4.0)
+    return min(max(1.0, math.sqrt(27 / (max(1, iterations) * zeroth_order_cosine(samples, d)))), 4.0)
+
+
+def usual(a: Array, max_queries: int | None, max_iter: int | None, params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of "auto" for images a (B, d), where they are not given."""
+    chosen = {"t1": radius(a), "samples": SAMPLES} | params
+    if "update" in params or not isinstance(chosen["samples"], int) or chosen["samples"] < 1:
+        return chosen
+    iterations = [n for n in (max_iter, max_queries and max_queries // (2 * chosen["samples"] + 1)) if n is not None]
+    return {"alpha": pace(min(iterations), chosen["samples"], a.shape[1])} | chosen
 
 
 def attack(
@@ -102,11 +111,11 @@ def attack(
         Any method of `slgh.METHODS`. `params` are its hyperparameters, as in `slgh.minimize`. "auto" needs none: its
         first t follows from how far the pixels are from the middle of their range, its steps from `max_queries`.
     max_queries
-        How often the model may be asked about an image, everything included. It is never exceeded. Without any limit:
-        10,000.
+        How often the model may be asked about an image, everything included. It is never exceeded. With neither it nor
+        `max_iter`: 10,000.
     stop
         "end": an image is made less distorted to the end, as in the paper. "first success": it is left alone as soon as
-        an iterate of it fools the model.
+        an iterate of it fools the model, and not by a hair.
     weight, kappa
         :math:`\lambda`, and the confidence :math:`\kappa`: by how much the wrong class is to lead, in log odds, before
         only the distortion counts. An image is adversarial as soon as the wrong class leads at all.
@@ -135,7 +144,7 @@ def attack(
     for name, number in (("at_most", at_most), ("at_once", at_once)):
         if number is not None:
             checks.count(name, number)
-    if max_queries is None and max_iter is None and max_seconds is None:
+    if max_queries is None and max_iter is None:
         max_queries = DEFAULT_QUERIES
     if max_queries is not None:
         checks.count("max_queries", max_queries, BEFORE + AFTER + 1)
@@ -152,9 +161,7 @@ def attack(
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
         ours = a[backend.index(attacked)]
         if method == "auto":
-            params = {"t1": radius(ours), "samples": SAMPLES} | params
-            if "update" not in params:
-                params = {"alpha": pace(max_queries or DEFAULT_QUERIES, a.shape[1])} | params
+            params = usual(ours, max_queries, max_iter, params)
         run, remark = None, ""
         if attacked.size:
             attempt = partial(
@@ -175,9 +182,17 @@ def attack(
                 checkpoint=checkpoint,
                 **params,
             )
-            run, remark = within_memory(attempt, min(at_once or attacked.size, attacked.size))
+            at_once = at_once or _kept_at_once(checkpoint) or attacked.size
+            run, remark = within_memory(attempt, min(at_once, attacked.size))
         who = Attacked(rows=attacked, label=label, before=before, wanted=wanted)
         found = report(asked, given, a, who, run, remark)
     if isinstance(images, np.ndarray | list | tuple):
         return replace(found, images=backend.host(found.images))
     return found
+
+
+def _kept_at_once(checkpoint: str | os.PathLike[str] | Checkpoint | None) -> int | None:
+    """How many images at a time the run in a checkpoint had, where memory did not suffice for all."""
+    saver = read_checkpoint(checkpoint)
+    kept = saver.found[0]["identity"].get("at_once") if saver and saver.found else None
+    return None if kept is None else int(kept["problems"])

@@ -37,7 +37,8 @@ def _kernels() -> Any:
 class FusedNetwork:
     """The paper's networks on CUDA: each convolution is one kernel, with its ReLU and the pooling that follows.
 
-    Channels are last in between, so that the weights of the first dense layer are reordered once.
+    Channels are last in between, so that the weights of the first dense layer are reordered once. Weights that are
+    replaced or written to are read anew, but for writes through `.data`, which leave no trace.
     """
 
     def __init__(self, network: Network, kernels: Any) -> None:

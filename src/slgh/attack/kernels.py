@@ -142,7 +142,7 @@ def _perturb(image, distortion, x, a, n, d, SCALE: tl.constexpr, WIDTH: tl.const
         there = j < d
         original = tl.load(a + own * d + j, mask=there, other=0.0)
         moved = libdevice.atanh(original * (2 * SCALE)) + tl.load(x + row * d + j, mask=there, other=0.0)
-        found = libdevice.tanh(moved) * (0.5 / SCALE)
+        found = tl.clamp(libdevice.tanh(moved) * (0.5 / SCALE), -0.5, 0.5)
         tl.store(image + row * d + j, found, mask=there)
         change = tl.where(there, found - original, 0.0)
         total += change * change
@@ -175,9 +175,10 @@ def _lose(
     own = kind[None, :] == tl.load(label + point // n, mask=there, other=0)[:, None]
     p_own = tl.sum(tl.where(own, p, 0.0), axis=1)
     p_other = tl.max(tl.where(own, 0.0, p), axis=1)
-    lead = SIGN * (tl.log(p_own + TINY) - tl.log(p_other + TINY))
+    nothing = 0.0 * tl.sum(p, axis=1)  # NaN where any score is, which maxima pass over
+    lead = SIGN * (tl.log(p_own + TINY) - tl.log(p_other + TINY)) + nothing
     tl.store(margin + point, lead, mask=there)
-    loss = weight * tl.maximum(lead, -kappa)
+    loss = weight * (tl.maximum(lead, -kappa) + nothing)
     tl.store(total + point, loss + tl.load(distortion + point, mask=there, other=0.0), mask=there)
 
 

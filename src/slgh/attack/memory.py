@@ -15,23 +15,24 @@ def within_memory(attempt: Callable[..., Result], n: int) -> tuple[Result, str]:
 
     Memory runs out in the first iterations, if at all, so that little is done twice.
     """
-    sizes = [n >> i for i in range(n.bit_length())]
-    for size in sizes:
+    for size in (n >> i for i in range(n.bit_length() - 1)):
         try:
-            found = attempt(at_once=size)
+            return attempt(at_once=size), _remark(size, n)
         except Exception as error:
-            if not is_out_of_memory(error) or size == 1:
+            if not is_out_of_memory(error):
                 raise
-        else:
-            return found, "" if size == n else f"The GPU's memory sufficed for {size} images at a time, not for {n}."
         _free()
-    raise AssertionError("unreachable")
+    return attempt(at_once=1), _remark(1, n)
+
+
+def _remark(size: int, n: int) -> str:
+    return "" if size == n else f"The GPU's memory sufficed for {size} images at a time, not for {n}."
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether a GPU had too little memory: PyTorch's own error, or JAX's."""
+    """Whether a GPU had too little memory for PyTorch."""
     torch: Any = sys.modules.get("torch")
-    return (torch is not None and isinstance(error, torch.OutOfMemoryError)) or "RESOURCE_EXHAUSTED" in str(error)
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
 
 
 def _free() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh import checks
@@ -68,6 +68,8 @@ class Asked:
         """What the model returned, as an array (n, K) of the images' library."""
         if isinstance(images, np.ndarray):
             found = np.asarray(found, images.dtype)
+        elif isinstance(found, np.ndarray | list):  # of a remote call, say
+            found = array_namespace(images).asarray(found, dtype=images.dtype, device=device(images))
         shape = tuple(getattr(found, "shape", ()))
         if len(shape) != 2 or shape[0] != images.shape[0] or shape[1] < 2:
             raise ValueError(
@@ -97,6 +99,10 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if of_module:
         device, dtype = _place_of(model, torch)
         images = torch.as_tensor(images, device=device).to(dtype)
+    if torch is not None and isinstance(images, torch.Tensor):
+        images = images.detach()
+        if images.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"`images` must be of dtype float32 or float64, got {images.dtype}.")
     xp = array_namespace(images)
     if images.ndim < 2 or 0 in images.shape:
         raise ValueError(f"`images` must have shape (B, ...), at least one image of one pixel; got {images.shape}.")
@@ -109,7 +115,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
             f"`images` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
             "with pixels=(low, high)."
         )
-    return images, (low, high)
+    return xp.clip(images, min=low, max=high), (low, high)
 
 
 def _place_of(module: Any, torch: Any) -> tuple[Any, Any]:

@@ -84,7 +84,8 @@ class Network(nn.Module):
         self._fused: FusedNetwork | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        if (kernels := None if self.training else kernels_for(x)) is not None:
+        fits = not self.training and x.shape[1:] == (self.spec.channels, self.spec.side, self.spec.side)
+        if (kernels := kernels_for(x) if fits else None) is not None:
             if self._fused is None or not self._fused.of(self):
                 self._fused = FusedNetwork(self, kernels)
             return self._fused(x)

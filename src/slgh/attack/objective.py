@@ -45,10 +45,11 @@ def perturb(x: Array, a: Array) -> Array:
 
     .. math:: 0.5 \tanh(\tanh^{-1}(2 a) + x)
 
-    It stays within the range whatever x is, and is a at x = 0.
+    It stays within the range whatever x is, and is a at x = 0: a is shrunk by `INSIDE`, the image stretched again, and
+    what that takes out of the range, less than 1e-6, is cut off.
     """
     xp = array_namespace(x)
-    return xp.tanh(xp.atanh(a * (2 * INSIDE)) + x) * (0.5 / INSIDE)
+    return xp.clip(xp.tanh(xp.atanh(a * (2 * INSIDE)) + x) * (0.5 / INSIDE), min=-0.5, max=0.5)
 
 
 def distortion_of(image: Array, a: Array) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slgh.attack.model import Asked
 from slgh.attack.objective import perturb
 from slgh.backends import backend_of
-from slgh.parts import Array
+from slgh.parts import Array, Context
 from slgh.result import Result, Status
 
 BEFORE, AFTER = 2, 1
@@ -29,6 +29,7 @@ class Outcome(Enum):
     THERE = "seen as the wanted class before, not attacked"
     NONFINITE = "the model's answers were not finite"
     INTERRUPTED = "interrupted"
+    WAITING = "not begun when the time was up"
     UNCONFIRMED = "the model took its answer back"
 
 
@@ -111,7 +112,7 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
         first[rows] = host(seen["first"]).astype(int)
         to_success[rows] = _queries_to_success(run, first[rows])
         last_distortion[rows], last_total[rows] = host(seen["distortion"]), host(run.fun)
-        outcome[rows] = [_failure(Status(s)) for s in run.status]
+        outcome[rows] = [_failure(Status(s), int(n)) for s, n in zip(run.status, run.nit, strict=True)]
         won = np.flatnonzero(first[rows] >= 0)
         if won.size:
             better, scores = _ask_again(asked, a, who, run, won)
@@ -143,8 +144,10 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
     )
 
 
-def _failure(status: Status) -> Outcome:
+def _failure(status: Status, nit: int) -> Outcome:
     """What became of an image that has no success."""
+    if status == Status.MAX_SECONDS and nit == 0:
+        return Outcome.WAITING
     return {Status.NONFINITE: Outcome.NONFINITE, Status.INTERRUPTED: Outcome.INTERRUPTED}.get(status, Outcome.FAILED)
 
 
@@ -152,7 +155,7 @@ def _ask_again(asked: Asked, a: Array, who: Attacked, run: Result, won: NDArray[
     """The adversarial images, in the shape and range of the originals, and the model's scores of exactly these."""
     xp, backend = array_namespace(a), backend_of(a)
     x = run.watched["x_least"][backend.index(won)]
-    image = xp.clip(perturb(x, a[backend.index(who.rows[won])]), min=-0.5, max=0.5)
+    image = perturb(x, a[backend.index(who.rows[won])])
     scores = backend.host(asked.few(image))
     return xp.clip(asked.pixels(image), min=asked.low, max=asked.high), scores
 
@@ -170,9 +173,9 @@ def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
 
 def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int64]:
     """The queries until an iterate first fooled the model, the last of which may be that of the final point."""
-    start = BEFORE + (run.method.reports == "best")
-    each = (run.nfev + run.njev - 1 - (run.method.reports == "best")) // np.maximum(run.nit, 1)
-    found = start + np.minimum(first + 1, run.nit) * each + (first == run.nit)
+    method = run.method
+    each = method.oracle.cost(False, Context(xp=np, needs=method.schedule.needs | {"f"}))
+    found = BEFORE + (method.reports == "best") + np.minimum(first + 1, run.nit) * each + (first == run.nit)
     return np.where(first < 0, -1, found)
 
 

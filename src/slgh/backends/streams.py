@@ -107,6 +107,8 @@ class Stream:
 
     def join(self, keys: list[tuple[int, int]]) -> None:
         """Further problems, whose numbers begin here."""
+        if not len(self.ahead):
+            self.ahead, self.at = self.ahead[:, :0], 0
         new = np.zeros((len(keys), self.ahead.shape[1]), self.ahead.dtype)
         for row, source in zip(new, self.sources.join(keys), strict=False):
             row[self.at :] = source.standard_normal(row.size - self.at, dtype=new.dtype)

@@ -160,7 +160,7 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     run.mark()
     _record(run, k, used, records)
     for name, column in zip(run.history.columns, carry.seen, strict=False):
-        last = host(column)
+        last = run.inside(host(column)) if name == "x" else host(column)
         there = run.history.ended.get(name, np.zeros((run.status.size, *last.shape[1:]), last.dtype))
         run.history.ended[name] = run.spread(there, last)
     run.history.closed[members] = True
@@ -185,13 +185,12 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
         return 1
     n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
     limits = run.limits
-    if run.at_once is not None:
-        if run.waiting.size and run.active.size < run.at_once:
-            n = min(n, run.history.stride - run.k % run.history.stride)
-        return max(n, 1)
-    if limits.max_iter is not None:
+    together = run.at_once is None
+    if not together and run.waiting.size and run.active.size != run.at_once:
+        n = min(n, run.history.stride - run.k % run.history.stride)
+    if together and limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)
-    if limits.max_evals is not None:
+    if together and limits.max_evals is not None:
         used = _evaluations(run, loop, run.k, run.k + n).sum(axis=1)
         n = int(np.searchsorted(used, limits.max_evals - run.reserve, side="right"))
     if run.saver and run.saver.settings.every_iterations is not None:

@@ -163,7 +163,7 @@ def read_at_once(
     if callback is not None:
         raise ValueError("`at_once` and `callback` exclude each other: problems are in different iterations.")
     if not T:
-        raise ValueError("`at_once` needs max_iter or max_evals, so that each problem ends.")
+        raise ValueError("`at_once` needs max_iter or max_evals, enough for an iteration, so that each problem ends.")
     if method.oracle.period > 1:
         raise ValueError(f"`at_once` needs iterations that are alike, which those of {method.oracle.name!r} are not.")
     return int(at_once)
@@ -259,7 +259,7 @@ def make_run(
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
         "watch": describe(watch),
-        "at_once": at_once,
+        "at_once": None if at_once is None else {"problems": at_once, "iterations": T},
     }
     if saver and saver.found and seed is None:
         used = saver.found[0]["seed"]

@@ -94,10 +94,13 @@ class History:
             columns[name] = np.array(column) if column else np.empty((0, self.B))
         return columns
 
-    def own(self, began: NDArray[np.int64], each: int, before: int) -> dict[str, NDArray[Any]]:
-        """The columns by the problems' own iterations: they `began` in these (B,); `before`, `each`: evaluations."""
+    def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> dict[str, NDArray[Any]]:
+        """The columns by the problems' own iterations, of which each had `nit` (B,) from the one it `began` in.
+
+        `before` and `each` are evaluations: before the first iteration, and in each.
+        """
         rows = [(row, (row.iteration - began[row.active]) // self.stride) for row in self.rows]
-        R = min(1 + max((int(r.max()) for _, r in rows), default=-1), -(-int(self.iterations or 0) // self.stride))
+        R = -(-int(nit.max(initial=0)) // self.stride) if rows else 0
         iteration = np.arange(R) * self.stride
         columns: dict[str, NDArray[Any]] = {"iteration": iteration, "nfev": before + (iteration + 1) * each}
         reached = np.full(self.B, -1)
@@ -105,8 +108,8 @@ class History:
             reached[row.active] = np.maximum(reached[row.active], np.minimum(r, R - 1))
         beyond = iteration[:, None] // self.stride > reached
         for name in self.columns:
-            shape = rows[0][0].figures[name].shape[1:] if rows else ()
-            column = np.full((R, self.B, *shape), np.nan)
+            first = rows[0][0].figures[name] if rows else np.empty(0)
+            column = np.full((R, self.B, *first.shape[1:]), np.nan, first.dtype)
             for row, r in rows:
                 there = r < R
                 column[r[there], row.active[there]] = row.figures[name][there]

@@ -370,12 +370,13 @@ class Run:
         self.saver.save(self.k, meta, arrays, first=first)
 
     def _is_begun(self, meta: dict[str, Any]) -> bool:
-        """Whether a checkpoint, which must be of this run, holds more than its start, whatever its `at_once`."""
+        """Whether to go on from a checkpoint, which must be of this run; not from a mere start with another at_once."""
         assert self.saver is not None
-        begun = bool(meta["marked"] != [0, 0])
-        given = self.identity if begun else self.identity | {"at_once": meta["identity"]["at_once"]}
+        before = meta["identity"].get("at_once")
+        begun = meta["k"] > 0 or before == self.identity["at_once"]
+        given = self.identity if begun else self.identity | {"at_once": before}
         checkpoint.refuse_other_run(self.saver.path, meta["identity"], given)
-        return begun
+        return bool(begun)
 
     def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint."""
