@@ -500,6 +500,19 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- how it ends
 
 
+def test_a_run_that_was_cut_short_is_gone_on_with(folder: Path) -> None:
+    limits = ("--data", "mnist", "--images", "2", "--max-queries", "150", "--no-plot")
+    whole = attack(*limits, "--seed", "3")
+    cut = attack(*limits, "--seed", "3", "--run", "kept.npz", "--max-seconds", "0.01")
+    assert column(cut, "queries") != column(whole, "queries")
+    gone_on = attack(*limits, "--run", "kept.npz")
+    assert gone_on["seed"] == 3
+    assert gone_on["images"] == whole["images"]
+    result = run(*limits, "--run", "kept.npz", "--seed", "4")
+    assert result.exit_code == 2
+    assert "--run" in result.stderr
+
+
 def test_being_cut_short_is_exit_code_3() -> None:
     result = run(*OWN, *QUICK, "--max-queries", "30")
     assert result.exit_code == 3

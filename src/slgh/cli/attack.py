@@ -186,6 +186,14 @@ def attack(
         ),
     ] = None,
     seed: Seed = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the run in this file; the same command then goes on from it.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Write the images, figures and pictures there.", rich_help_panel=OUTPUT),
@@ -230,7 +238,8 @@ def attack(
         outputs=outputs,
         device=device,
     )
-    seed = secrets.randbits(32) if seed is None else seed
+    if seed is None and not (run is not None and run.exists()):
+        seed = secrets.randbits(32)
     limits: dict[str, Any] = {"max_queries": max_queries, "max_iter": max_iter, "max_seconds": max_seconds}
     more: dict[str, Any] = {"weight": weight, "kappa": kappa, "at_most": at_most, "at_once": at_once}
     with redirect_stdout(sys.stderr) if output.silent else nullcontext():  # the user's code may print
@@ -252,6 +261,7 @@ def attack(
                 method=method,
                 stop=when,
                 seed=seed,
+                checkpoint=run,
                 progress=output.shows_progress,
                 **limits,
                 **{name: value for name, value in more.items() if value is not None},
@@ -263,7 +273,7 @@ def attack(
         method=method,
         params=params,
         wanted=wanted,
-        seed=seed,
+        seed=seed if seed is not None else 0 if found.run is None else found.run.seed,
         seconds=time.monotonic() - begun,
         typed=tuple(ctx.meta[TYPED]),
         notes=tuple(notes),
