@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,7 @@ def test_every_query_is_counted(method: str, stop: str) -> None:
         assert (found.queries[found.success] < 2900).any()
 
 
-@pytest.mark.parametrize("max_queries", [4, 5, 6, 24, 25, 26, 47, 200])
+@pytest.mark.parametrize("max_queries", [26, 27, 46, 47, 48, 200])
 @pytest.mark.parametrize("stop", ["end", "first success"])
 def test_the_budget_is_never_exceeded(max_queries: int, stop: str) -> None:
     counting = Counting()
@@ -185,6 +186,8 @@ def test_a_class_can_be_aimed_at() -> None:
     found = attack(model, IMAGES, LABELS, targets=targets, max_queries=6000, seed=0)
     assert found.success.mean() > 0.5
     assert np.array_equal(found.after[found.success], targets[found.success])
+    one = attack(model, IMAGES, LABELS, targets=2, max_queries=6000, seed=0)
+    assert set(one.after[one.success]) == {2}
     there = attack(model, IMAGES, LABELS, targets=LABELS, max_queries=50)
     assert set(there.outcome) == {Outcome.THERE}
 
@@ -206,6 +209,19 @@ def test_misclassified_images_are_reported_and_left_alone() -> None:
     assert none.run is None
     assert none.history == {}
     assert "Most are misclassified to begin with" in none.message
+
+
+def test_it_is_shown_in_a_line_and_goes_into_json() -> None:
+    found = attack(model, IMAGES, LABELS, stop="first-success", **QUICK)
+    assert repr(found) == "AttackResult: 9 of 9: success."
+    assert json.dumps(found.outcome[:1]) == '["success"]'
+
+
+def test_rounded_probabilities_are_probabilities() -> None:
+    def service(images: Any) -> Any:
+        return np.round(softmax(model(images), axis=1), 2)
+
+    assert attack(service, IMAGES, LABELS, outputs="probabilities", max_queries=100, seed=0).queries.max() <= 100
 
 
 def test_the_history_is_of_each_image() -> None:
@@ -433,9 +449,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"pixels": (1, 0)}, "low < high"),
     ({"pixels": 255}, r"`pixels` must be a pair \(low, high\)"),
     ({"outputs": "classes"}, "`outputs` must be one of 'logits', 'probabilities'"),
-    ({"outputs": "probabilities"}, "pass outputs='logits'"),
+    ({"outputs": "probabilities"}, "but the model's rows are not, .* pass outputs='logits'"),
     ({"stop": "never"}, "`stop` must be one of"),
     ({"max_queries": 3}, "`max_queries` must be an integer >= 4"),
+    ({"max_queries": 25}, "`max_queries` must allow an iteration, 26 queries an image; got 25"),
+    ({"max_evals": 100}, "pass max_queries"),
+    ({"eps": 0.1}, "there is no ball to stay in"),
+    ({"batch_size": 8}, "at_most"),
+    ({"data": IMAGES}, "the attack says it to `minimize`"),
+    ({"images": IMAGES[0], "labels": LABELS[0]}, r"`labels` must have one class an image, shape \(3,\); got \(\)"),
     ({"weight": 0.0}, "`weight` must be"),
     ({"kappa": -1.0}, "`kappa` must be"),
     ({"at_once": 0}, "`at_once` must be an integer >= 1"),

@@ -14,9 +14,9 @@ from array_api_compat import array_namespace
 
 from slgh import checks
 from slgh.attack.memory import within_memory
-from slgh.attack.model import OUTPUTS, Asked, first_answer, read_images, read_labels
+from slgh.attack.model import OUTPUTS, Asked, first_answer, read_images, read_labels, refuse_classes
 from slgh.attack.objective import INSIDE, AttackObjective, Successes
-from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, report
+from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, refuse_small_budget, report
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import read_checkpoint
@@ -30,6 +30,16 @@ DEFAULT_QUERIES = 10_000
 
 LEAST_RADIUS, SAMPLES = 0.1, 10
 """The least first t of "auto" for images, and its pairs of samples."""
+
+NOT_HERE = {
+    "max_evals": "evaluations are queries here; pass max_queries",
+    "eps": "there is no ball to stay in, the distortion is minimised; max_queries and weight say how far",
+    "epsilon": "there is no ball to stay in, the distortion is minimised; max_queries and weight say how far",
+    "norm": "the distortion is the squared L2 norm",
+    "batch_size": "how many images the model gets in one call is at_most",
+    "device": "the attack runs where the images are, or where a PyTorch module is",
+} | dict.fromkeys(("fun", "x0", "data", "vectorized", "batched", "watch", "args"), "the attack says it to `minimize`")
+"""What `minimize`, foolbox and ART know, and what it is here."""
 
 STOPS = ("first success", "end")
 
@@ -102,7 +112,7 @@ def attack(
         (B, ...) in whatever shape the model reads, and their classes (B,). Images that the model misclassifies already
         are reported and left alone.
     targets
-        Classes (B,) that the model is to see instead; without, any wrong one will do.
+        Classes (B,), or one for all, that the model is to see instead; without, any wrong one will do.
     pixels
         The range of the pixels, (0, 1) or (-0.5, 0.5), say. It is checked, and never left.
     outputs
@@ -137,7 +147,11 @@ def attack(
     >>> bool(found.success[0]), int(found.after[0]), bool(found.images[0, 0] <= found.images[0, 1])
     (True, 1, True)
     """
+    for name in params:
+        if name in NOT_HERE:
+            raise TypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
     checks.choice("outputs", outputs, OUTPUTS)
+    stop = stop.replace("-", " ") if isinstance(stop, str) else stop
     checks.choice("stop", stop, STOPS)
     checks.real("weight", weight, above=0)
     checks.at_least("kappa", kappa, 0)
@@ -154,9 +168,12 @@ def attack(
     backend.refuse((model,), "model")
     with backend.session(differences=not params.get("tf32")):
         a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
+        label = read_labels("labels", labels, B)
+        wanted = None if targets is None else read_labels("targets", np.broadcast_to(targets, B), B)
         scores = first_answer(asked, a, backend.host)
-        label = read_labels("labels", labels, B, scores.shape[1])
-        wanted = None if targets is None else read_labels("targets", targets, B, scores.shape[1])
+        refuse_classes("labels", label, scores.shape[1])
+        if wanted is not None:
+            refuse_classes("targets", wanted, scores.shape[1])
         before = scores.argmax(axis=1)
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
         ours = a[backend.index(attacked)]
@@ -184,6 +201,7 @@ def attack(
             )
             at_once = at_once or _kept_at_once(checkpoint) or attacked.size
             run, remark = within_memory(attempt, min(at_once, attacked.size))
+            refuse_small_budget(run, max_queries)
         who = Attacked(rows=attacked, label=label, before=before, wanted=wanted)
         found = report(asked, given, a, who, run, remark)
     if isinstance(images, np.ndarray | list | tuple):

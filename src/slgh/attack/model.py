@@ -19,6 +19,12 @@ OUTPUTS = ("logits", "probabilities")
 AT_ONCE = 256
 """How many of the images themselves are asked about in one call, before and after the attack."""
 
+OF_SHAPES = ("shape", "size", "channel", "dimension", "expected")
+"""Words of errors that the order of the channels may have to do with."""
+
+ROUNDED = 0.05
+"""How far the sum of probabilities may be from 1: a service may round them to two digits."""
+
 STEADY = 1e-3
 """How far two answers to the same images may differ, relative to the largest, before the model changes its mind."""
 
@@ -140,8 +146,8 @@ def _read_pixels(pixels: Any) -> tuple[float, float]:
     return low, high
 
 
-def read_labels(name: str, labels: Any, B: int, classes: int) -> NDArray[np.int64]:
-    """Classes 0..classes-1, one an image, on the host."""
+def read_labels(name: str, labels: Any, B: int) -> NDArray[np.int64]:
+    """Classes, one an image, on the host."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(labels, torch.Tensor):
         labels = labels.detach().cpu().numpy()
@@ -151,12 +157,16 @@ def read_labels(name: str, labels: Any, B: int, classes: int) -> NDArray[np.int6
         raise ValueError(f"`{name}` must have one class an image, shape ({B},); got {found.shape}.{hint}")
     if found.dtype.kind not in "iu":
         raise TypeError(f"`{name}` must be integers, got dtype {found.dtype}.")
+    return found.astype(np.int64)
+
+
+def refuse_classes(name: str, found: NDArray[np.int64], classes: int) -> None:
+    """Raise unless these are classes of the model, 0..classes-1."""
     if (outside := (found < 0) | (found >= classes)).any():
         i = int(np.flatnonzero(outside)[0])
         raise ValueError(
             f"`{name}` must lie in 0..{classes - 1}, the model's {classes} classes; got {found[i]} for image {i}."
         )
-    return found.astype(np.int64)
 
 
 def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
@@ -164,15 +174,17 @@ def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[An
     try:
         scores = host(asked.few(images))
     except Exception as error:
-        error.add_note(
-            f"slgh: the model was given images of shape {(images.shape[0], *asked.shape)}.{_order(asked.shape)}"
-        )
+        hint = _order(asked.shape) if any(word in str(error).lower() for word in OF_SHAPES) else ""
+        error.add_note(f"slgh: the model was given images of shape {(images.shape[0], *asked.shape)}.{hint}")
         raise
     if not np.isfinite(scores).all():
         i = int(np.argwhere(~np.isfinite(scores))[0][0])
         raise ValueError(f"`model` must answer with finite numbers, got {scores[i]} for image {i}.")
-    if asked.outputs == "probabilities" and ((scores < 0).any() or (abs(scores.sum(axis=1) - 1) > 1e-3).any()):
-        raise ValueError("`outputs` is 'probabilities', but the model's rows are not: pass outputs='logits'.")
+    if asked.outputs == "probabilities" and ((scores < 0).any() or (abs(scores.sum(axis=1) - 1) > ROUNDED).any()):
+        raise ValueError(
+            f"`outputs` is 'probabilities', but the model's rows are not, {checks.show(scores[0].tolist())}, say: pass "
+            "outputs='logits'."
+        )
     change = np.abs(host(asked.few(images)) - scores).max()
     if not change <= STEADY * np.abs(scores).max():
         raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ BEFORE, AFTER = 2, 1
 """Queries an image besides those of `minimize`: its class, asked for twice, and the check of what is returned."""
 
 
-class Outcome(Enum):
+class Outcome(StrEnum):
     """What became of an image."""
 
     SUCCESS = "success"
@@ -30,7 +30,7 @@ class Outcome(Enum):
     NONFINITE = "the model's answers were not finite"
     INTERRUPTED = "interrupted"
     WAITING = "not begun when the time was up"
-    UNCONFIRMED = "the model took its answer back"
+    UNCONFIRMED = "fooled by a tie at most, not when asked again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class AttackResult:
     Attributes
     ----------
     images
-        The least distorted adversarial image that was met, in the shape, range and library of the originals; the
-        original itself where there was no success.
+        The least distorted adversarial image that was met, in the shape, range and library of the originals, as floats;
+        the original itself where there was no success.
     success, outcome
         Whether the model was fooled, asked again with exactly the image that is returned, and what became of the image.
     label, before, after
@@ -79,6 +79,9 @@ class AttackResult:
     message: str
     run: Result | None
 
+    def __repr__(self) -> str:
+        return f"AttackResult: {self.message}"
+
     @property
     def l2(self) -> NDArray[np.float64]:
         """The L2 norm of the perturbation, not squared."""
@@ -100,9 +103,9 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
     B = len(who.label)
     queries = np.full(B, BEFORE)
     first = np.full(B, -1)
-    outcome = np.full(B, Outcome.MISCLASSIFIED)
+    outcome = [Outcome.MISCLASSIFIED] * B
     if who.wanted is not None:
-        outcome[who.before == who.wanted] = Outcome.THERE
+        outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in who.before == who.wanted]
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
     to_success = np.full(B, -1)
     after, found, history = who.before.copy(), images, {}
@@ -112,19 +115,21 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
         first[rows] = host(seen["first"]).astype(int)
         to_success[rows] = _queries_to_success(run, first[rows])
         last_distortion[rows], last_total[rows] = host(seen["distortion"]), host(run.fun)
-        outcome[rows] = [_failure(Status(s), int(n)) for s, n in zip(run.status, run.nit, strict=True)]
+        for i, status, nit in zip(rows, run.status, run.nit, strict=True):
+            outcome[i] = _failure(Status(status), int(nit))
         won = np.flatnonzero(first[rows] >= 0)
         if won.size:
             better, scores = _ask_again(asked, a, who, run, won)
             at, classes = rows[won], scores.argmax(axis=1)
             queries[at] += AFTER
             fooled = classes != who.label[at] if who.wanted is None else classes == who.wanted[at]
-            outcome[at] = [Outcome.SUCCESS if one else Outcome.UNCONFIRMED for one in fooled]
+            for i, won_over in zip(at, fooled, strict=True):
+                outcome[i] = Outcome.SUCCESS if won_over else Outcome.UNCONFIRMED
             after[at[fooled]] = classes[fooled]
             distortion[at[fooled]] = host(seen["least"])[won[fooled]]
             found = _with_rows(images, at[fooled], better[backend_of(a).index(np.flatnonzero(fooled))])
         history = _history(run, rows, B)
-    success = outcome == Outcome.SUCCESS
+    success = np.array([one is Outcome.SUCCESS for one in outcome])
     return AttackResult(
         images=found,
         success=success,
@@ -171,11 +176,26 @@ def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
     return xp.where(replaced, xp.reshape(new, (-1, *images.shape[1:]))[index(source)], images)
 
 
+def refuse_small_budget(run: Result, max_queries: int | None) -> None:
+    """Raise where the budget did not suffice for a single iteration: nothing can be said of the model then."""
+    least = BEFORE + _looked(run) + _each(run) + 1 + AFTER
+    if max_queries is not None and max_queries < least:
+        raise ValueError(f"`max_queries` must allow an iteration, {least} queries an image; got {max_queries}.")
+
+
+def _each(run: Result) -> int:
+    """Queries of an iteration."""
+    return int(run.method.oracle.cost(False, Context(xp=np, needs=run.method.schedule.needs | {"f"})))
+
+
+def _looked(run: Result) -> int:
+    """Queries before the first iteration: methods that report the best point look at the start."""
+    return int(run.method.reports == "best")
+
+
 def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int64]:
     """The queries until an iterate first fooled the model, the last of which may be that of the final point."""
-    method = run.method
-    each = method.oracle.cost(False, Context(xp=np, needs=method.schedule.needs | {"f"}))
-    found = BEFORE + (method.reports == "best") + np.minimum(first + 1, run.nit) * each + (first == run.nit)
+    found = BEFORE + _looked(run) + np.minimum(first + 1, run.nit) * _each(run) + (first == run.nit)
     return np.where(first < 0, -1, found)
 
 
@@ -189,10 +209,10 @@ def _history(run: Result, rows: NDArray[np.intp], B: int) -> dict[str, NDArray[A
     return columns
 
 
-def _message(outcome: NDArray[Any], run: Result | None) -> str:
+def _message(outcome: list[Outcome], run: Result | None) -> str:
     """How many images fared how, and what the run says."""
-    counts = {kind: int((outcome == kind).sum()) for kind in Outcome}
-    text = "; ".join(f"{n} of {outcome.size}: {kind.value}" for kind, n in counts.items() if n) + "."
-    if 2 * counts[Outcome.MISCLASSIFIED] > outcome.size > 1:
+    counts = {kind: outcome.count(kind) for kind in Outcome}
+    text = "; ".join(f"{n} of {len(outcome)}: {kind.value}" for kind, n in counts.items() if n) + "."
+    if 2 * counts[Outcome.MISCLASSIFIED] > len(outcome) > 1:
         text += " Most are misclassified to begin with: are labels, range of pixels and order of channels right?"
-    return text if run is None else f"{text} {run.message}"
+    return text if run is None or (run.status == Status.WATCHED).all() else f"{text} {run.message}"

@@ -38,7 +38,7 @@ def attack_images(
     pixels: tuple[float, float] = (0.0, 1.0),
     ids: Sequence[Any] | NDArray[Any] | None = None,
     classes: Sequence[str] | None = None,
-    most: int | None = None,
+    most: int | None = 20,
     title: str | None = None,
 ) -> Figure:
     """Draw the images that were attacked, what fooled the model, and the difference.
@@ -52,7 +52,7 @@ def attack_images(
     ids, classes
         Names of the images and of the classes; by default their numbers, from 0.
     most
-        At most so many images, the first ones.
+        At most so many images, the first ones; None: all.
     """
     B, n = len(found.outcome), len(found.outcome[:most])
     before, after = (np.asarray(backend_of(images).host(images)) for images in (originals, found.images))
