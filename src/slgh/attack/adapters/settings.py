@@ -1,0 +1,98 @@
+"""What the adapters have in common: the settings that they hand to `attack`, and the result that they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.attack.front_door import STOPS, attack
+from slgh.attack.outcome import AFTER, BEFORE, AttackResult
+from slgh.method import METHODS, Method
+from slgh.parts import Array
+
+HOSTS = ("model", "images", "labels", "targets", "pixels")
+"""Arguments of `attack` that the host library has its own words for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How to attack, whatever the library. `params` are all other arguments of `attack`, its method's among them."""
+
+    method: str | Method = "auto"
+    max_queries: int | None = None
+    max_iter: int | None = None
+    stop: str = "end"
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, Method):
+            checks.choice("method", self.method, tuple(METHODS))
+        checks.choice("stop", self.stop, STOPS)
+        if self.max_iter is not None:
+            checks.count("max_iter", self.max_iter)
+        self._check_budget(0)
+        for name in HOSTS:
+            if name in self.params:
+                raise TypeError(
+                    f"`{name}` must be left out, got {checks.show(self.params[name])}: the attack library says it, by "
+                    "its model, the bounds of this, and its labels or criterion."
+                )
+
+    def run(
+        self,
+        model: Callable[[Array], Any],
+        images: Array,
+        labels: Any,
+        *,
+        targets: Any,
+        pixels: tuple[float, float],
+        asked: int,
+    ) -> AttackResult:
+        """Attack. The model has been asked about each image `asked` times already, which counts."""
+        self._check_budget(asked)
+        found = attack(
+            model,
+            images,
+            labels,
+            targets=targets,
+            pixels=pixels,
+            method=self.method,
+            max_queries=None if self.max_queries is None else self.max_queries - asked,
+            max_iter=self.max_iter,
+            stop=self.stop,
+            **self.params,
+        )
+        history = dict(found.history)
+        if "queries" in history:
+            history["queries"] = history["queries"] + asked
+        return replace(
+            found,
+            queries=found.queries + asked,
+            queries_to_success=np.where(found.queries_to_success < 0, -1, found.queries_to_success + asked),
+            history=history,
+        )
+
+    def _check_budget(self, asked: int) -> None:
+        if self.max_queries is not None:
+            checks.count("max_queries", self.max_queries, asked + BEFORE + AFTER + 1)
+
+
+class LastResult:
+    """What the last call of an adapter found, which its library has no place for."""
+
+    _result: AttackResult | None = None
+
+    @property
+    def result(self) -> AttackResult | None:
+        """Everything that is known of the last call; None before the first."""
+        return self._result
+
+    @property
+    def queries(self) -> NDArray[np.int64] | None:
+        """How often the model was asked about each image (B,) in the last call; None before the first."""
+        return None if self._result is None else self._result.queries

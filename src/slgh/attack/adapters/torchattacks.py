@@ -1,0 +1,75 @@
+"""The attack as one of torchattacks': images in [0, 1], its targeted modes, its normalisation, and the queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slgh.attack.adapters.settings import LastResult, Settings
+from slgh.method import Method
+
+try:
+    import torch
+    from torch import Tensor
+    from torchattacks.attack import Attack
+except ImportError as missing:
+    raise ImportError(
+        "`slgh.attack.adapters.torchattacks` needs PyTorch and torchattacks: pip install torch tqdm && "
+        "pip install --no-deps torchattacks (it asks for torchvision and an old requests too, and uses neither)."
+    ) from missing
+
+
+class SLGH(LastResult, Attack):
+    """`slgh.attack.attack` for a PyTorch module that reads images (N, C, H, W) in [0, 1] and returns logits.
+
+    Parameters
+    ----------
+    method, max_queries, max_iter, stop, params
+        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, `at_most`, ...) `params` may hold too.
+
+    Notes
+    -----
+    All targeted modes are supported, and `set_normalization_used`. `queries` counts everything: to choose the targets
+    of the modes "random" and "least likely" the model is asked once an image, and once more where it is not said what
+    the images are (no labels, or a targeted attack).
+    """
+
+    normalization_used: dict[str, Tensor] | None
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        *,
+        method: str | Method = "auto",
+        max_queries: int | None = None,
+        max_iter: int | None = None,
+        stop: str = "end",
+        **params: Any,
+    ) -> None:
+        super().__init__("SLGH", model)
+        self.supported_mode = ["default", "targeted"]
+        self.settings = Settings(method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params)
+        self._asked = 0
+
+    @torch.no_grad()
+    def forward(self, inputs: Tensor, labels: Tensor | None = None) -> Tensor:
+        """Called by torchattacks, with pixels in [0, 1]."""
+        device = inputs.device if self.device is None else self.device
+        images = inputs.detach().clone().to(device)
+        if self.normalization_used is not None:
+            # A copy from the host at each query is slow, and cannot be part of a CUDA graph.
+            self.normalization_used = {name: value.to(device) for name, value in self.normalization_used.items()}
+        self._asked = 0
+        targets = self.get_target_label(images, labels) if self.targeted else None
+        if labels is None or self.targeted:
+            labels = self.get_output_with_eval_nograd(images).argmax(dim=1)
+        self._result = self.settings.run(
+            self.get_logits, images, labels, targets=targets, pixels=(0.0, 1.0), asked=self._asked
+        )
+        found: Tensor = self._result.images
+        return found
+
+    def get_output_with_eval_nograd(self, inputs: Tensor) -> Tensor:
+        """The model's answers. torchattacks' own targeted modes ask by this, so here they are counted."""
+        self._asked += 1
+        answers: Tensor = super().get_output_with_eval_nograd(inputs)
+        return answers
