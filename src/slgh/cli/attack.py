@@ -30,9 +30,14 @@ from slgh.cli.options import (
     OUTPUT,
     DataFolder,
     DataName,
+    Floor,
     ImagesFile,
+    MaxIter,
+    MaxSeconds,
     NoPlot,
+    Samples,
     Seed,
+    Settings,
     WithHistory,
     count,
     number,
@@ -145,8 +150,8 @@ def attack(
     gamma: Annotated[float | None, number("--gamma", "RATIO", "The ratio by which t falls.", METHOD)] = None,
     eta: Annotated[float | None, number("--eta", "STEP", "The step size of t (zoslgh_d).", METHOD)] = None,
     step: Annotated[float | None, number("--step", "STEP", "The step size of x.", METHOD)] = None,
-    samples: Annotated[int | None, count("--samples", "M", "Random directions an iteration.", METHOD)] = None,
-    floor: Annotated[float | None, number("--floor", "T", "The least smoothing radius.", METHOD)] = None,
+    samples: Samples = None,
+    floor: Floor = None,
     weight: Annotated[
         float | None,
         number("--weight", "NUMBER", "How much the loss counts beside the distortion; by default 10.", METHOD),
@@ -154,20 +159,12 @@ def attack(
     kappa: Annotated[
         float | None, number("--kappa", "NUMBER", "How far the loss may fall below 0; by default 1e-10.", METHOD)
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other hyperparameter, or a part to swap: --set update=adam. May be repeated.",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
+    settings: Settings = None,
     max_queries: Annotated[
         int | None, count("--max-queries", "N", "At most so many queries an image, all included.", LIMITS)
     ] = None,
-    max_iter: Annotated[int | None, count("--max-iter", "N", "At most so many iterations.", LIMITS)] = None,
-    max_seconds: Annotated[float | None, number("--max-seconds", "SECONDS", "At most so many seconds.", LIMITS)] = None,
+    max_iter: MaxIter = None,
+    max_seconds: MaxSeconds = None,
     stop: Annotated[
         str,
         typer.Option(

@@ -24,11 +24,16 @@ from slgh.cli.options import (
     X0,
     BoundsText,
     D,
+    Floor,
     Formula,
     Fun,
+    MaxIter,
+    MaxSeconds,
     NoPlot,
     PlotFile,
+    Samples,
     Seed,
+    Settings,
     VectorizedFun,
     WithHistory,
     count,
@@ -92,25 +97,17 @@ def minimize(
             rich_help_panel=METHOD,
         ),
     ] = None,
-    samples: Annotated[int | None, count("--samples", "M", "Random directions an iteration.", METHOD)] = None,
-    floor: Annotated[float | None, number("--floor", "T", "The least smoothing radius.", METHOD)] = None,
+    samples: Samples = None,
+    floor: Floor = None,
     noise: Annotated[
         float | None, number("--noise", "NU", "Values of f have an error of up to NU (Algorithm 4).", METHOD)
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other hyperparameter, or a part to swap: --set update=adam. May be repeated.",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
+    settings: Settings = None,
     max_evals: Annotated[
         int | None, count("--max-evals", "N", "At most so many values and gradients; auto plans by it.", LIMITS)
     ] = None,
-    max_iter: Annotated[int | None, count("--max-iter", "N", "At most so many iterations.", LIMITS)] = None,
-    max_seconds: Annotated[float | None, number("--max-seconds", "SECONDS", "At most so many seconds.", LIMITS)] = None,
+    max_iter: MaxIter = None,
+    max_seconds: MaxSeconds = None,
     target: Annotated[float | None, number("--target", "F", "Stop at a value of at most this.", LIMITS)] = None,
     seed: Seed = None,
     workers: Annotated[

@@ -97,6 +97,19 @@ BoundsText = Annotated[
         rich_help_panel=FUNCTION,
     ),
 ]
+Samples = Annotated[int | None, count("--samples", "M", "Random directions an iteration.", METHOD)]
+Floor = Annotated[float | None, number("--floor", "T", "The least smoothing radius.", METHOD)]
+MaxIter = Annotated[int | None, count("--max-iter", "N", "At most so many iterations.", LIMITS)]
+MaxSeconds = Annotated[float | None, number("--max-seconds", "SECONDS", "At most so many seconds.", LIMITS)]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any other hyperparameter, or a part to swap: --set update=adam. May be repeated.",
+        rich_help_panel=METHOD,
+    ),
+]
 Seed = Annotated[
     int | None,
     _read(
