@@ -8,8 +8,8 @@ what we found is what `attack` returns. An image outside [0, 1] counts as what i
 Peers are called with one image at a time, so that queries can be told apart; ours attacks all images at once.
 
 Run `python benchmarks/attack_peers.py --markdown benchmarks/attack_peers.md`: a job for each attack and budget, each
-kept in a JSON file as soon as it has ended, so that a run that was broken off goes on. One thread, about half an hour; `--budget 20000` takes
-hours more.
+kept in a JSON file as soon as it has ended, so that a run that was broken off goes on. One thread, about half an hour;
+`--budget 20000` takes longer.
 """
 
 from __future__ import annotations
