@@ -13,7 +13,7 @@ from slgh.method import METHODS, PROTOCOLS, SLOTS, Method, Recipe, lack
 FRONT_DOOR = (
     *("method", "grad", "args", "data", "sample_xi", "bounds", "vectorized", "batched", "max_evals", "max_iter"),
     *("max_seconds", "target", "seed", "workers", "callback", "progress", "history", "on_nonfinite", "checkpoint"),
-    *("compiled", "tf32"),
+    *("watch", "at_once", "compiled", "tf32"),
 )
 """The arguments of `minimize` that are no hyperparameters, for hints."""
 

@@ -142,7 +142,7 @@ def _perturb(image, distortion, x, a, n, d, SCALE: tl.constexpr, WIDTH: tl.const
         there = j < d
         original = tl.load(a + own * d + j, mask=there, other=0.0)
         moved = libdevice.atanh(original * (2 * SCALE)) + tl.load(x + row * d + j, mask=there, other=0.0)
-        found = tl.clamp(libdevice.tanh(moved) * (0.5 / SCALE), -0.5, 0.5)
+        found = tl.minimum(tl.maximum(libdevice.tanh(moved) * (0.5 / SCALE), -0.5), 0.5)
         tl.store(image + row * d + j, found, mask=there)
         change = tl.where(there, found - original, 0.0)
         total += change * change
