@@ -75,9 +75,6 @@ class Loop(Protocol):
         a block with an unsound iteration only the number of those before it counts, and `carry` is as it was.
         """
 
-    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], key: Any) -> Any:
-        """Put other problems in the places `slots`: their rows of the carry, of the data and of the noise's key."""
-
     def careful(self, carry: Any) -> Loop:
         """A loop from `carry` on that supposes nothing of values, and so is always sound."""
 
@@ -110,7 +107,7 @@ class Backend(Protocol):
 
     @property
     def streams(self) -> bool:
-        """Whether problems can take the places of others that have ended."""
+        """Whether problems can take the places of others that have ended: its noise can `join`, its loop `refill`."""
 
     @property
     def forks(self) -> bool:

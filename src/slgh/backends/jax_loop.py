@@ -200,9 +200,6 @@ class WhileLoop:
         """The noise of the window from the k-th iteration on."""
         return self.code.draw(self.key, np.int32(k), window=self.window, recording=self.recording)
 
-    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], key: Any) -> Any:
-        raise NotImplementedError
-
     def careful(self, carry: Any) -> WhileLoop:
         spec = self.code.spec
         careful = replace(spec, program=replace(spec.program, careful=True))

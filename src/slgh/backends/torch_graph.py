@@ -145,6 +145,7 @@ class CudaGraph:
         return self.carry, self._rows, n
 
     def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Tensor, ...], key: Tensor) -> Any:
+        """Put other problems in the places `slots`: their rows of the carry, of the data and of the noise's key."""
         at = torch.as_tensor(slots, device=key.device)
         mine, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
         for target, rows in zip(mine, new, strict=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import shlex
 import sys
@@ -22,7 +21,7 @@ from slgh.attack import AttackResult, Outcome
 from slgh.attack.paper import METHODS
 from slgh.backends import backend_of
 from slgh.cli.attack_input import Attacked
-from slgh.cli.common import STDOUT, Unwritten, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import STDOUT, Unwritten, console, fail, make_out_folder, refuse_unwritable, write_json
 from slgh.cli.drawing import SUFFIXES, Undrawn, needs
 from slgh.cli.outcome import CHOSEN, OUTPUT, exit_code, with_options, without
 from slgh.cli.output import show
@@ -94,18 +93,8 @@ def read_attack_output(
         else:
             plot = DEFAULT_PICTURE if out is None else out / PICTURE
     if out is not None:
-        make_folder(out)
+        make_out_folder(out)
     return AttackOutput(json=json, history=history, out=out, plot=plot, demanded=demanded, undrawn=undrawn, quiet=quiet)
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of --out, or refuse."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"--out: {folder} cannot be made: {error.strerror}.")
-    if not os.access(folder, os.W_OK):
-        fail(f"--out: {folder} is write-protected.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -87,3 +87,13 @@ def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
     else:
         return
     fail(f"{option}: {file} cannot be written: {why}.")
+
+
+def make_out_folder(folder: Path) -> None:
+    """Make the folder of --out, or refuse."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--out: {folder} cannot be made: {error.strerror}.")
+    if not os.access(folder, os.W_OK):
+        fail(f"--out: {folder} is write-protected.")

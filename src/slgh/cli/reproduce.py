@@ -18,7 +18,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from slgh.checks import did_you_mean
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, Unwritten, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import (
+    STDOUT,
+    Debug,
+    JsonFile,
+    Quiet,
+    Unwritten,
+    console,
+    fail,
+    make_out_folder,
+    refuse_unwritable,
+    write_json,
+)
 from slgh.cli.options import count
 from slgh.report.page import Section
 from slgh.reproduce import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
@@ -137,7 +148,7 @@ def reproduce(
     attacks = [experiment for experiment in experiments if isinstance(experiment, AttackTable)]
     refuse_unwritable(json_file)
     out = out or Path("-".join(["reproduced", *(names or [])]))
-    _make(out)
+    make_out_folder(out)
     if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
         fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
     terminal = Console(stderr=True, highlight=False) if json_file == STDOUT else console
@@ -240,15 +251,6 @@ def _notes(names: list[str], attacks: list[AttackTable], wishes: dict[str, Any])
         if attack.reduced and not wishes.keys() & {"images", "iterations"} and (lacking := attack.lacking()):
             notes.append(f"{lacking}. This run is a reduced one; --device cuda, or a GPU that is found, runs the rest.")
     return notes
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        fail(f"--out: {folder} cannot be made: {error.strerror}.")
-    if not os.access(folder, os.W_OK):
-        fail(f"--out: {folder} is write-protected.")
 
 
 def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) -> None:

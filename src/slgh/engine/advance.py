@@ -15,7 +15,7 @@ from slgh.engine.block import Advance, Carry, Inputs, Program
 from slgh.engine.evaluate import Pointwise, Vectorized
 from slgh.engine.history import Row
 from slgh.engine.numbers import split
-from slgh.engine.state import map_leaves
+from slgh.engine.places import places_of, rows_of, waiting
 from slgh.parts import Array
 from slgh.result import Status
 
@@ -24,43 +24,6 @@ if TYPE_CHECKING:
 
 BLOCK_SECONDS = 0.05
 """About how long a block takes: limits in seconds, Ctrl-C and the progress bar wait for its end."""
-
-
-def rows_of(run: Run, rows: NDArray[np.intp]) -> Carry:
-    """These of all problems of a run, for a compiled loop."""
-    give = run.backend.give
-    ended = run.history.ended
-    columns = {"fun": run.seen["fun"], "t": run.seen["t"], "fun_best": run.whole.f_best, "x": run.seen["x"]}
-    if run.plan.watch is not None:
-        columns |= dict(zip(run.plan.watch.names, run.whole.watch, strict=True))
-    names = _recorded(run)
-    nit = np.where(run.status == Status.RUNNING, run.k - run.began[0], run.counts[0])
-    return Carry(
-        map_leaves(lambda leaf: give(leaf[rows]), run.whole),
-        give(run.status[rows].astype(np.int32)),
-        give(nit[rows].astype(np.int32)),
-        tuple(give(ended.get(name, columns[name])[rows]) for name in names),
-    )
-
-
-def seat(run: Run, new: NDArray[np.intp]) -> None:
-    """Have these problems begin in the places of problems that have ended."""
-    assert run.loop is not None
-    run.gather()
-    slots = np.flatnonzero(run.status[run.members] != Status.RUNNING)[: new.size]
-    run.members = run.members.copy()
-    run.members[slots] = new
-    at = run.backend.index(new)
-    noise: Any = run.noise
-    key = noise.rows(noise.everyone, new)
-    key[:, 3] = run.k
-    run.carry = run.loop.refill(slots, rows_of(run, new), tuple(a[at] for a in run.data), key)
-    run.state = run.carry.state
-
-
-def _recorded(run: Run) -> tuple[str, ...]:
-    """The columns that iterations leave, for the history or the callback."""
-    return run.history.columns if run.history.limit or run.callback else ()
 
 
 def compile_loop(
@@ -76,7 +39,7 @@ def compile_loop(
         return functions
     found: Loop | str = python or f"{run.backend.name} arrays have no compiled loop"
     if run.backend.compiles and not python:
-        run.members, run.data = _places(run), data
+        run.members, run.data = places_of(run), data
         carry, mapped = rows_of(run, run.members), functions
         run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
         if run.at_once is not None:
@@ -97,14 +60,6 @@ def compile_loop(
     return functions
 
 
-def _places(run: Run) -> NDArray[np.intp]:
-    """The problems in a compiled loop: all; or one a place, those that have ended where there are too few others."""
-    if run.at_once is None:
-        return np.arange(run.status.size)
-    ended = np.flatnonzero(run.status != Status.RUNNING)
-    return np.concatenate([run.active, ended[: run.at_once - run.active.size]])
-
-
 def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[Program, Inputs]:
     """What to compile, and the numbers it takes."""
     plan = run.plan
@@ -119,7 +74,7 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
         functions=dataclasses.replace(functions, args=()),
         ctx=plan.ctx,
         watch=plan.watch,
-        columns=_recorded(run),
+        columns=run.recorded,
         penalize=plan.penalize,
         period=method.oracle.period,
         careful=run.careful,
@@ -186,7 +141,7 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
     n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
     limits = run.limits
     together = run.at_once is None
-    if not together and run.waiting.size and run.active.size != run.at_once:
+    if not together and waiting(run).size and run.active.size != run.at_once:
         n = min(n, run.history.stride - run.k % run.history.stride)
     if together and limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)

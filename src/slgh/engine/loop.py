@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from slgh.backends import Backend
 from slgh.backends.backend import Loop, Source
 from slgh.engine import checkpoint
-from slgh.engine.advance import advance, seat
+from slgh.engine.advance import advance
 from slgh.engine.block import Advance, Carry
 from slgh.engine.box import Box
 from slgh.engine.history import History
 from slgh.engine.iterate import iterate
 from slgh.engine.limits import Limits
+from slgh.engine.places import refill, waiting
 from slgh.engine.progress import Progress
 from slgh.engine.report import report
 from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
@@ -131,17 +132,17 @@ class Run:
         if self.progress:
             self.progress.open()
         try:
-            if self.nfev == 0 and self.plan.method.reports == "best" and not self.plan.ctx.stochastic:
+            if self.looked and self.nfev == 0:
                 yield from self._unbroken(self._look_at_start())
-            while self.active.size or self.waiting.size:
+            while self.active.size or waiting(self).size:
                 self._check_limits()
-                self._refill()
+                refill(self)
                 yield from self._unbroken(advance(self) if self.loop else iterate(self))
         except Stop as stop:
             self.save()
-            waiting = self.waiting
+            never = waiting(self)
             self.end(np.ones(self.active.size, bool), stop.status.value)
-            self.status[waiting], self.counts[1, waiting] = stop.status, self.looked
+            self.status[never], self.counts[1, never] = stop.status, self.looked
         else:
             self.save()
         if self.progress:
@@ -159,14 +160,6 @@ class Run:
             answer = yield query
             if answer is BROKEN_OFF:
                 raise Stop(Status.INTERRUPTED)
-
-    @property
-    def waiting(self) -> NDArray[np.intp]:
-        """The problems that have not begun, in their order."""
-        if self.at_once is None:
-            return self.active[:0]
-        running = np.flatnonzero(self.status == Status.RUNNING)
-        return running[~np.isin(running, self.active)]
 
     @property
     def looked(self) -> int:
@@ -196,29 +189,10 @@ class Run:
             self.carry = self.carry._replace(state=self.carry.state._replace(f_best=given))
         self.mark()
 
-    def _refill(self) -> None:
-        """Have problems that wait begin, in the places of those that have ended.
-
-        They begin where a row of the history is due, so that every problem's rows are of the same of its iterations.
-        """
-        if self.at_once is None or self.active.size == self.at_once or not self.waiting.size:
-            return
-        if not self.active.size:
-            self.k += -self.k % self.history.stride
-        if self.k % self.history.stride:
-            return
-        new = self.waiting[: self.at_once - self.active.size]
-        self.began[:, new] = np.array([[self.k], [self.nfev - self.looked], [self.njev]])
-        if self.loop is not None:
-            seat(self, new)
-        else:
-            rows = map_leaves(lambda leaf: self.backend.native(leaf[new]), self.whole)
-            join = self.plan.ctx.xp.concat
-            self.state = map_leaves(lambda there, more: join([there, more], axis=0), self.state, rows)
-            self.noise.join(new, self.k)
-            self.members = np.concatenate([self.members, new])
-        self.active = self.rows = np.sort(np.concatenate([self.active, new])) if self.loop else self.members
-        self.mark()
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The columns that iterations of a compiled loop leave, for the history or the callback."""
+        return self.history.columns if self.history.limit or self.callback else ()
 
     def interrupt(self, query: Query | Advance) -> Any:
         """Break off the run while `query` is asked: what to answer it with, so that the run ends in good order."""
