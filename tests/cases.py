@@ -76,6 +76,9 @@ CASES: dict[str, Case] = {
     "zosvrg": _case(
         "zosvrg", lambda k: 4 * SAMPLES + (2 * TERMS if k % 5 == 0 else 0), stochastic=True, period=5, **ZEROTH
     ),
+    "spsa": _case("spsa", lambda k: 2 * SAMPLES, **ZEROTH | {"step": 0.2}),
+    "openai_es": _case("openai_es", lambda k: 2 * SAMPLES, **ZEROTH | {"step": 0.1}),
+    "power_gs": _case("power_gs", lambda k: 10, t1=T1, step=0.05, sharpness=1.0),
     "gradopt": _case("gradopt", lambda k: 1 + SAMPLES, first_order=True, eps0=0.1, n0=3, **ZEROTH),
     "zogradopt": _case("zogradopt", lambda k: 1 + SAMPLES, eps0=0.1, n0=3, **ZEROTH),
     "gradopt_hazan": _case("gradopt_hazan", lambda k: 1 + SAMPLES, **ZEROTH | {"n0": 4}),
@@ -102,6 +105,13 @@ CASES: dict[str, Case] = {
     "zoslgh_r with error, stochastic": _case(
         "zoslgh_r", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES, L1=5.0, noise=1e-3
     ),
+    "spsa stochastic": _case("spsa", lambda k: 2 * SAMPLES, stochastic=True, **ZEROTH | {"step": 0.2}),
+    "openai_es stochastic": _case("openai_es", lambda k: 2 * SAMPLES, stochastic=True, **ZEROTH | {"step": 0.1}),
+    "power_gs stochastic": _case("power_gs", lambda k: SAMPLES, stochastic=True, sharpness=1.0, **ZEROTH),
+    "power_gs+double loop": _case(
+        "power_gs", lambda k: 11, schedule="double_loop", eps0=0.1, n0=3, t1=T1, step=0.05, sharpness=1.0
+    ),
+    "auto by ranks": _case("auto", lambda k: 2 * SAMPLES, values="ranks", t1=T1, samples=SAMPLES),
     "antithetic+derivative": _case("zoslgh_d", lambda k: 1 + 2 * SAMPLES, oracle="antithetic", eta=0.01, **ZEROTH),
 }
 

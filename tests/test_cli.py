@@ -47,6 +47,7 @@ def test_a_method_is_explained_with_the_equations_and_all_fields_of_its_parts(
             assert any(re.match(rf"  {field.name} +\S", line) for line in lines), field.name
     assert "`" not in result.output
     assert f"--method {name}" in lines[-1]
+    assert "--sharpness" not in lines[-1], "there is no such option"
     assert list(json.loads(run(app, ["methods", name, "--json", "-"]).stdout)) == [name]
 
 

@@ -295,6 +295,9 @@ METHODS = {
     "zosgd": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.01"],
     "zoadamm": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.01"],
     "zosvrg": ["--fun", "mine:term", "--terms", "10", "--x0", "0,0", "--t1", "0.1", "--step", "0.01"],
+    "spsa": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.1"],
+    "openai_es": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.1"],
+    "power_gs": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--step", "0.1", "--set", "sharpness=1"],
     "gradopt": ["x**4 - 3*x**2 + x", "--x0", "2", "--t1", "1", "--step", "0.01"],
     "zogradopt": ["hole", "--t1", "5", "--step", "0.01"],
     "gradopt_hazan": ["x**2 + y**2", "--x0", "2,1", "--t1", "1", "--step", "0.01"],
@@ -560,12 +563,12 @@ def test_debug_shows_the_traceback_of_bad_input_too() -> None:
 
 def test_all_iterates_are_kept_for_the_picture_where_they_fit_into_memory() -> None:
     none: dict[str, Any] = dict.fromkeys(("max_evals", "max_iter", "max_seconds", "target"))
-    assert choose_history(2, "ratio", none, path=True) == "x"  # 10,000 iterations
-    assert choose_history(2, "budget", none, path=True) == "x"
-    assert choose_history(2, "ratio", none, path=False) == 1000
-    assert choose_history(1001, "budget", {**none, "max_iter": 10}, path=True) == 1000
-    assert choose_history(2, "ratio", {**none, "max_iter": 10_000_000}, path=True) == 1000
-    assert choose_history(2, "ratio", {**none, "max_seconds": 1.0}, path=True) == 1000
+    assert choose_history(2, none, planned=False, path=True) == "x"  # 10,000 iterations
+    assert choose_history(2, none, planned=True, path=True) == "x"
+    assert choose_history(2, none, planned=False, path=False) == 1000
+    assert choose_history(1001, {**none, "max_iter": 10}, planned=True, path=True) == 1000
+    assert choose_history(2, {**none, "max_iter": 10_000_000}, planned=False, path=True) == 1000
+    assert choose_history(2, {**none, "max_seconds": 1.0}, planned=False, path=True) == 1000
 
 
 def test_the_path_is_drawn_by_default_and_the_file_replaced(folder: Path) -> None:

@@ -34,7 +34,10 @@ from slgh.backends import jax_loop
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
-SOME = [CASES[name] for name in ("zoslgh_d+v", "slgh_d", "auto", "zosvrg", "zogradopt", "auto stochastic")]
+SOME = [
+    CASES[name]
+    for name in ("zoslgh_d+v", "slgh_d", "auto", "zosvrg", "zogradopt", "openai_es", "power_gs", "auto stochastic")
+]
 some_methods = pytest.mark.parametrize("case", SOME, ids=lambda case: case.method + " stochastic" * case.stochastic)
 
 

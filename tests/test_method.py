@@ -28,6 +28,9 @@ PAPER = {"t1": 1.0, "step": 0.1}
         ("zosgd", ("forward", "constant", "descent")),
         ("zoadamm", ("forward", "constant", "adamm")),
         ("zosvrg", ("variance_reduced", "constant", "descent")),
+        ("spsa", ("rademacher", "power_law", "gain")),
+        ("openai_es", ("antithetic", "constant", "adam")),
+        ("power_gs", ("exponential", "constant", "normalised")),
         ("gradopt", ("sampled_gradient", "double_loop", "descent")),
         ("zogradopt", ("forward", "double_loop", "descent")),
         ("gradopt_hazan", ("sphere", "double_loop", "harmonic")),
@@ -125,6 +128,8 @@ def test_a_part_may_have_fields_of_its_own() -> None:
 def test_a_recipes_defaults_go_with_its_parts() -> None:
     assert compose("gd", {"step": 0.1}, Facts(gradient=True)).schedule == Constant(t1=0.0)
     assert compose("gradopt_hazan", PAPER, Facts()).schedule.n0 == 100
+    assert compose("openai_es", PAPER, Facts()).oracle == Antithetic(values="ranks")
+    assert compose("openai_es", PAPER | {"values": "raw"}, Facts()).oracle == Antithetic()
 
 
 @pytest.mark.parametrize("slot", SLOTS)

@@ -159,3 +159,9 @@ def test_more_iterations_are_advised_where_they_would_lower_t(floor: float, advi
     parameters = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.95, "step": 0.1, "max_iter": 20, "seed": 0}
     result = slgh.minimize(lambda x: x @ x, [1.0, 1.0], floor=floor, **parameters)
     assert ("more iterations, or a smaller gamma, lower it" in result.message) is advised
+
+
+def test_no_gamma_is_advised_where_there_is_none() -> None:
+    result = slgh.minimize(lambda x: x @ x, [1.0, 1.0], method="spsa", t1=1.0, step=0.1, max_iter=20, seed=0)
+    assert result.t < 1.0
+    assert "gamma" not in result.message

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from slgh.oracles import Antithetic, ClosedForm, Forward, Gradient, SampledGradient, Sphere, VarianceReduced
+from slgh.oracles import (
+    Antithetic,
+    ClosedForm,
+    Exponential,
+    Forward,
+    Gradient,
+    Rademacher,
+    SampledGradient,
+    Sphere,
+    VarianceReduced,
+)
 from slgh.parts import Answer, Context, Observed
 from slgh.problems import himmelblau
 
@@ -37,13 +48,14 @@ class Replay:
 def observe(
     oracle: Any, fun: Any, x: Any, t: Any, noise: Any, *, state: Any = (), k: int = 0, **context: Any
 ) -> Observed:
-    """What the oracle sees; fun answers each query, non-finite values marked as the engine does."""
+    """What the oracle sees; fun answers each query, bad values are marked and warnings off as in the engine."""
     ctx = Context(xp=np, **context)
     talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k == 0, noise, ctx)
     answer = None
     while True:
         try:
-            query = next(talk) if answer is None else talk.send(answer)
+            with np.errstate(all="ignore"):
+                query = next(talk) if answer is None else talk.send(answer)
         except StopIteration as end:
             return end.value[0]
         values = fun(query)
@@ -96,6 +108,38 @@ def test_antithetic_trace_uses_the_centre() -> None:
     np.testing.assert_allclose(seen.trace[0], ((U[0] ** 2).sum(axis=1) - 2) @ bend / 3 / T**2, rtol=1e-13)
 
 
+def test_rademacher_takes_the_signs_of_the_directions() -> None:
+    asked = []
+    seen = observe(Rademacher(samples=3), lambda q: asked.append(q.points) or f(q.points), X, T, Replay(U))
+    signs = np.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
+    np.testing.assert_allclose(asked[0][0], X + T * np.concatenate([signs, -signs]), rtol=1e-15)
+    expected = np.mean([(f(X + T * s) - f(X - T * s)) / (2 * T) / s for s in signs], axis=0)
+    np.testing.assert_allclose(seen.g[0], expected, rtol=1e-14)
+
+
+def exponential_by_hand(values: Any, u: Any, sharpness: float) -> Any:
+    weights = np.exp(-sharpness * (np.array(values) - min(values)))
+    return -(weights[:, None] * u).mean(axis=0) / T
+
+
+def test_exponential_weighs_low_values_most() -> None:
+    oracle, values = Exponential(samples=3, sharpness=4.0), [f(X + T * u) for u in U[0]]
+    seen = observe(oracle, values_of(f), X, T, Replay(U), needs=frozenset({"f"}))
+    np.testing.assert_allclose(seen.g[0], exponential_by_hand(values, U[0], 4.0), rtol=1e-13)
+    np.testing.assert_allclose([seen.f[0], seen.F[0]], [f(X), np.mean(values)], rtol=1e-14)
+    lowest = observe(Exponential(samples=3, sharpness=1e6), values_of(f), X, T, Replay(U))
+    np.testing.assert_allclose(lowest.g[0], -U[0][np.argmin(values)] / (3 * T), rtol=1e-14)
+    assert (oracle.cost(True, Context(xp=np)), oracle.cost(True, Context(xp=np, needs=frozenset({"f"})))) == (3, 4)
+
+
+@pytest.mark.parametrize("shift", [-1e8, 0.0, 1e8])
+def test_exponential_weights_do_not_overflow(shift: float) -> None:
+    plain = observe(Exponential(samples=3, sharpness=2.0), values_of(lambda x: 512 * f(x)), X, T, Replay(U))
+    steep = lambda x: 2**20 * (f(x) + shift)  # noqa: E731
+    seen = observe(Exponential(samples=3, sharpness=2.0**-10), values_of(steep), X, T, Replay(U))
+    np.testing.assert_allclose(seen.g, plain.g, rtol=1e-12 if shift == 0 else 1e-4)
+
+
 def test_sphere_points_lie_on_the_sphere() -> None:
     asked = []
     observe(Sphere(samples=3), lambda q: asked.append(q.points) or f(q.points), X, T, Replay(U))
@@ -105,7 +149,15 @@ def test_sphere_points_lie_on_the_sphere() -> None:
 def test_chunks_do_not_change_the_estimate() -> None:
     rng = np.random.default_rng(0)
     u, v = rng.standard_normal((2, 1, 9, 2))
-    for oracle in (Forward(samples=9), Forward(samples=9, slope_from="v"), Antithetic(samples=9), Sphere(samples=9)):
+    for oracle in (
+        Forward(samples=9),
+        Forward(samples=9, slope_from="v"),
+        Antithetic(samples=9),
+        Antithetic(samples=9, values="ranks"),
+        Rademacher(samples=9),
+        Exponential(samples=9, sharpness=3.0),
+        Sphere(samples=9),
+    ):
         needs = ALL_NEEDS & oracle.provides
         whole = observe(oracle, values_of(f), X, T, Replay(u, v), needs=needs)
         for chunk in (2, 8, 10):
@@ -114,18 +166,42 @@ def test_chunks_do_not_change_the_estimate() -> None:
                 np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-12)
 
 
-@pytest.mark.parametrize("oracle", [Forward(samples=3), Antithetic(samples=3), Sphere(samples=3)])
-def test_a_bad_sample_is_dropped_and_the_rest_averaged(oracle: Any) -> None:
-    bad_point = X + T * (U[0, 1] if oracle.name != "sphere" else U[0, 1] / np.linalg.norm(U[0, 1]))
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Forward(samples=3),
+        Antithetic(samples=3),
+        Antithetic(samples=3, values="ranks"),
+        Rademacher(samples=3),
+        Exponential(samples=3, sharpness=3.0),
+        Sphere(samples=3),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("chunk", [2, 100])
+def test_a_bad_sample_is_dropped_and_the_rest_averaged(oracle: Any, chunk: int) -> None:
+    moved = {"sphere": U[0, 0] / np.linalg.norm(U[0, 0]), "rademacher": np.sign(U[0, 0])}
+    bad_point = X + T * moved.get(oracle.name, U[0, 0])
 
     def cliff(x: Any) -> Any:
         return np.where(np.linalg.norm(x - bad_point, axis=-1) < 1e-12, np.nan, f(x))
 
-    seen = observe(oracle, values_of(cliff), X, T, Replay(U))
-    small = type(oracle)(samples=2)
-    np.testing.assert_allclose(seen.g, observe(small, values_of(f), X, T, Replay(U[:, [0, 2]])).g, rtol=1e-14)
+    seen = observe(oracle, values_of(cliff), X, T, Replay(U), chunk=chunk)
+    small = dataclasses.replace(oracle, samples=2)
+    np.testing.assert_allclose(seen.g, observe(small, values_of(f), X, T, Replay(U[:, 1:])).g, rtol=1e-14)
     assert seen.rejected[0] == 1
     assert seen.ok[0]
+
+
+@pytest.mark.parametrize("chunk", [2, 100])
+@pytest.mark.parametrize(
+    "oracle", [Exponential(samples=3, sharpness=3.0), Antithetic(samples=3, values="ranks")], ids=repr
+)
+def test_samples_that_are_all_bad_teach_nothing(oracle: Any, chunk: int) -> None:
+    nowhere = values_of(lambda x: np.full(x.shape[:-1], np.nan))
+    seen = observe(oracle, nowhere, X, T, Replay(U), chunk=chunk)
+    assert not seen.ok[0]
+    np.testing.assert_array_equal(seen.g, np.zeros((1, 2)))
 
 
 def test_a_bad_centre_teaches_nothing() -> None:
@@ -140,12 +216,23 @@ def test_a_bad_centre_teaches_nothing() -> None:
 def test_stochastic_pairs_share_their_xi() -> None:
     xi = np.array([[10.0, 20.0, 30.0]])
     noisy = lambda q: f(q.points) + q.xi  # noqa: E731
-    for oracle in (Forward(samples=3), Antithetic(samples=3), Sphere(samples=3)):
+    for oracle in (Forward(samples=3), Antithetic(samples=3), Rademacher(samples=3), Sphere(samples=3)):
         seen = observe(oracle, noisy, X, T, Replay(U, xi=xi), stochastic=True)
         plain = observe(oracle, values_of(f), X, T, Replay(U))
         np.testing.assert_allclose(seen.g, plain.g, rtol=1e-12)
     seen = observe(Forward(samples=3, xi="shared"), noisy, X, T, Replay(U, xi=xi), stochastic=True)
     np.testing.assert_allclose(seen.f[0], f(X) + 10.0)
+
+
+@pytest.mark.parametrize("chunk", [2, 100])
+def test_points_that_are_compared_with_each_other_share_one_xi(chunk: int) -> None:
+    noisy = lambda q: f(q.points) + q.xi  # noqa: E731
+    for oracle in (
+        Exponential(samples=3, sharpness=3.0),
+        Antithetic(samples=3, values="ranks", xi="shared"),
+    ):
+        seen = observe(oracle, noisy, X, T, Replay(U, xi=np.array([[10.0]])), stochastic=True, chunk=chunk)
+        np.testing.assert_allclose(seen.g, observe(oracle, values_of(f), X, T, Replay(U)).g, rtol=1e-12)
 
 
 def test_sampled_gradients_give_the_slope_for_nothing() -> None:
@@ -270,6 +357,38 @@ def test_antithetic_has_the_variance_of_a_linear_function() -> None:
     np.testing.assert_allclose(seen.g.var(axis=0), variance, rtol=0.05)
 
 
+def test_rademacher_has_the_mean_and_variance_of_a_linear_function() -> None:
+    seen = samples_of(Rademacher(), 200_000)
+    variance = B_ @ B_ - B_**2
+    for i in range(D_):
+        assert abs(z_score(seen.g[:, i], B_[i], variance[i])) < 5
+    np.testing.assert_allclose(seen.g.var(axis=0), variance, rtol=0.05)
+
+
+def cosine_of(oracle: Any, slope: float = 1.0, n: int = 4000, d: int = 50) -> tuple[float, float]:
+    """The mean cosine between g and the gradient of a linear function, and the expected one."""
+    b = np.zeros(d)
+    b[0] = slope
+    u = np.random.default_rng(3).standard_normal((n, oracle.samples, d))
+    seen = observe(oracle, values_of(lambda x: x @ b), np.zeros((n, d)), np.full(n, T), Replay(u))
+    return stats.tmean(seen.g[:, 0] / np.linalg.norm(seen.g, axis=1)), seen.cosine
+
+
+def test_exponential_is_sharpest_where_the_samples_differ_by_one() -> None:
+    """f over the samples has the standard deviation t |b| = 0.2: the best N is 5."""
+    found = {N: cosine_of(Exponential(samples=100, sharpness=N)) for N in (1.0, 2.5, 5.0, 10.0, 25.0)}
+    assert max(found, key=lambda N: found[N][0]) == 5.0
+    measured, expected = found[5.0]
+    assert measured == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize("M", [1, 10, 100])
+def test_ranks_lose_little_of_the_cosine(M: int) -> None:
+    raw, _ = cosine_of(Antithetic(samples=M))
+    ranks, _ = cosine_of(Antithetic(samples=M, values="ranks"))
+    assert (3 / np.pi) ** 0.5 - 0.005 < ranks / raw < 1.0 + 1e-12
+
+
 def test_sphere_is_unbiased() -> None:
     seen = samples_of(Sphere(), 200_000)
     for i in range(D_):
@@ -289,10 +408,5 @@ def test_the_trace_and_the_derivative_are_told_apart() -> None:
 
 def test_the_expected_cosine_is_that_of_the_estimate() -> None:
     """The cosine between g and the gradient of a linear function is near sqrt(M / (M + d))."""
-    n, d, M = 4000, 50, 10
-    b = np.zeros(d)
-    b[0] = 1.0
-    u = np.random.default_rng(3).standard_normal((n, M, d))
-    seen = observe(Antithetic(samples=M), values_of(lambda x: x @ b), np.zeros((n, d)), np.full(n, T), Replay(u))
-    cosine = seen.g[:, 0] / np.linalg.norm(seen.g, axis=1)
-    assert abs(stats.tmean(cosine) - seen.cosine) < 0.02
+    measured, expected = cosine_of(Antithetic(samples=10))
+    assert abs(measured - expected) < 0.02

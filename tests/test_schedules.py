@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import slgh
 from slgh.parts import Observed
-from slgh.schedules import SCHEDULES, Budget, Constant, Derivative, DoubleLoop, Ratio
+from slgh.schedules import SCHEDULES, Budget, Constant, Derivative, DoubleLoop, PowerLaw, Ratio
 
 POSITIVE = st.floats(1e-3, 1e3)
 GAMMA = st.floats(0.01, 0.999)
@@ -106,6 +106,14 @@ def test_budget_never_lets_t_rise() -> None:
     np.testing.assert_array_equal(result.history["t"], 1.0)
 
 
+@given(t1=POSITIVE, power=st.floats(0.01, 2.0), floor=st.floats(0, 1e-3), n=st.integers(1, 50))
+def test_power_law_falls_as_a_power_of_the_number_down_to_its_floor(
+    t1: float, power: float, floor: float, n: int
+) -> None:
+    ts = follow(PowerLaw(t1=t1, t_power=power), [see()] * n, floor)
+    np.testing.assert_allclose(ts, np.maximum(t1 / np.arange(1, n + 2) ** power, floor), rtol=1e-12)
+
+
 def test_constant_stays() -> None:
     assert follow(Constant(t1=0.5), [see()] * 3) == [0.5] * 4
 
@@ -137,4 +145,4 @@ def test_the_default_floor_is_where_differences_are_rounding() -> None:
 
 def test_every_schedule_is_registered_under_its_name() -> None:
     assert all(name == part.name for name, part in SCHEDULES.items())
-    assert set(SCHEDULES) == {"constant", "ratio", "derivative", "double_loop", "budget"}
+    assert set(SCHEDULES) == {"constant", "ratio", "derivative", "double_loop", "budget", "power_law"}

@@ -61,9 +61,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
         stochastic=case.stochastic,
         terms=7 if case.stochastic else None,
     )
-    method = compose(
-        case.method, with_parts(case) | ({"schedule": "ratio", "gamma": 0.9} if case.method == "auto" else {}), facts
-    )
+    method = compose(case.method, with_parts(case), facts).over(T)
     x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
     ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)
     keys = entropies(3, B)

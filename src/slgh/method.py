@@ -1,7 +1,8 @@
-"""A method is oracle x schedule x update. METHODS holds the paper's, each a composition of parts."""
+"""A method is oracle x schedule x update. METHODS holds the paper's and others, each a composition of parts."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,20 @@ class Method:
                 f"`schedule` {self.schedule.name!r} needs {', '.join(sorted(missing))}, which the oracle "
                 f"{self.oracle.name!r} does not provide."
             )
+
+    @property
+    def planned(self) -> bool:
+        """Whether the schedule or the update needs to know the number of iterations, as a field `iterations`."""
+        return any(getattr(part, "planned", False) for part in (self.schedule, self.update))
+
+    def over(self, iterations: float) -> Method:
+        """The method with the number of iterations where its parts need it."""
+        told = {
+            slot: dataclasses.replace(part, iterations=iterations)
+            for slot in ("schedule", "update")
+            if getattr(part := getattr(self, slot), "planned", False)
+        }
+        return dataclasses.replace(self, **told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +122,26 @@ METHODS: dict[str, Recipe] = {
         update="descent",
         stochastic=True,
         about="zeroth-order variance reduction for finite sums, Liu et al. 2018",
+    ),
+    "spsa": Recipe(
+        oracle="rademacher",
+        schedule="power_law",
+        update="gain",
+        about="simultaneous perturbation along random signs, Spall 1992",
+    ),
+    "openai_es": Recipe(
+        oracle="antithetic",
+        schedule="constant",
+        update="adam",
+        defaults={"values": "ranks"},
+        about="evolution strategy by ranks of antithetic pairs, Salimans et al. 2017",
+    ),
+    "power_gs": Recipe(
+        oracle="exponential",
+        schedule="constant",
+        update="normalised",
+        defaults={"halving": 1000.0},
+        about="power-transformed smoothing, exp(-N f), with normalised steps, Xu 2025",
     ),
     "gradopt": Recipe(
         oracle="sampled_gradient",

@@ -188,6 +188,7 @@ class Update(Protocol):
     `init(x, xp)` returns what the update remembers between iterations, a tuple of arrays with leading axis B (or the
     empty tuple). `apply(x, seen, t, state, xp)` returns the new x (B, d) and the new tuple; x is (B, d), seen.g is
     (B, d), t is (B,), so that a factor of t is t[:, None]. `xp` is the array namespace. Do not write into arguments.
+    An update that needs to know the number of iterations says so as a schedule does, by `planned = True`.
 
     Examples
     --------

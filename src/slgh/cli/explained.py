@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from slgh.cli.common import console
+from slgh.cli.errors import in_options
 from slgh.cli.output import show
 from slgh.method import METHODS, SLOTS
 
@@ -66,7 +67,7 @@ def print_method(name: str) -> None:
         for field in dataclasses.fields(part):
             told = about.fields.get(field.name) or FIELDS[field.name]
             show(f"  {field.name}", f"{default_of(field, recipe.defaults)}{told}", width=LABEL)
-    needed = "".join(f" --{n} NUMBER" for n in required(name))
+    needed = "".join(f" {in_options(f'{n}=...')}" for n in required(name))
     console.print()
     show("run", f"slgh minimize FORMULA --x0 NUMBERS --method {name}{needed}", whole=True, width=LABEL)
 

@@ -51,13 +51,25 @@ class Job:
         return str(self.params.get("schedule", METHODS[self.method].schedule))
 
     @property
+    def planned(self) -> bool:
+        """Whether a part needs to know the number of iterations."""
+        return any(getattr(part, "planned", False) for part in self.parts)
+
+    @property
+    def parts(self) -> list[Any]:
+        """The classes of the method's parts, as far as they are known by name."""
+        recipe = METHODS[self.method]
+        named = (classes.get(self.params.get(slot, getattr(recipe, slot))) for slot, classes in SLOTS.items())
+        return [part for part in named if part is not None]
+
+    @property
     def given_limits(self) -> dict[str, Any]:
         """The limits that were given; None is none."""
         return {name: getattr(self, name) for name in ("max_evals", "max_iter", "max_seconds", "target")}
 
     def limits(self, d: int) -> Limits:
         """The limits, with the default where none was given."""
-        return read_limits(d, planned=self.schedule == "budget", **self.given_limits)
+        return read_limits(d, planned=self.planned, **self.given_limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +117,7 @@ def run(job: Job, objective: Objective, *, progress: bool, checkpoint: Checkpoin
 
 def usual_parameters(job: Job, objective: Objective) -> str:
     """A sentence on what a test problem is run with, of what the method takes and was not given."""
-    slots = (SLOTS[slot][job.params.get(slot, getattr(METHODS[job.method], slot))] for slot in SLOTS)
-    taken = {f.name for part in slots for f in dataclasses.fields(part)} - job.params.keys()
+    taken = {f.name for part in job.parts for f in dataclasses.fields(part)} - job.params.keys()
     if job.max_evals is None and job.max_iter is None:
         taken.add("max_iter")
     shown = as_options({name: value for name, value in objective.parameters.items() if name in taken})
@@ -116,9 +127,9 @@ def usual_parameters(job: Job, objective: Objective) -> str:
     return f"For {objective.title} {who} {shown}."
 
 
-def choose_history(d: int, schedule: str, limits: dict[str, Any], *, path: bool) -> int | str:
+def choose_history(d: int, limits: dict[str, Any], *, planned: bool, path: bool) -> int | str:
     """All iterates where the path is wanted and they fit into memory; else a thinned record without them."""
-    read = read_limits(d, planned=schedule == "budget", **limits)
+    read = read_limits(d, planned=planned, **limits)
     known = [n for n in (read.max_evals, read.max_iter) if n is not None]
     if path and d <= WIDEST and known and min(known) * d <= CELLS:
         return "x"

@@ -191,7 +191,7 @@ def minimize(
         no_plot=no_plot,
         typed=tuple(ctx.meta[TYPED]),
     )
-    history_kept = choose_history(objective.d, job.schedule, job.given_limits, path=output.plot is not None)
+    history_kept = choose_history(objective.d, job.given_limits, planned=job.planned, path=output.plot is not None)
     job = dataclasses.replace(job, history=history_kept)
     with output.reserved():
         if run_folder is None:

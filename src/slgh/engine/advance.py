@@ -64,10 +64,9 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
     """What to compile, and the numbers it takes."""
     plan = run.plan
     method = plan.method
-    if method.schedule.planned:
-        schedule: Any = method.schedule
-        planned = dataclasses.replace(schedule, iterations=float(schedule.iterations))
-        method = dataclasses.replace(method, schedule=planned)
+    if method.planned:
+        assert run.iterations is not None
+        method = method.over(float(run.iterations))
     structure, numbers = split((method, functions.args))
     program = Program(
         structure=structure,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 import secrets
@@ -210,7 +209,7 @@ def make_run(
     params = dict(params)
     request = read_request(params, stochastic=stochastic)
     bound = compose(method, params, facts)
-    planned = bound.schedule.planned
+    planned = bound.planned
     limits = read_limits(
         d, planned=planned, max_iter=max_iter, max_evals=max_evals, max_seconds=max_seconds, target=target
     )
@@ -232,8 +231,8 @@ def make_run(
         bound, applied = apply_theory(bound, request, d, T)
     composed = bound
     if planned:
-        schedule: Any = bound.schedule
-        bound = dataclasses.replace(bound, schedule=dataclasses.replace(schedule, iterations=T))
+        assert T is not None
+        bound = bound.over(T)
     averaged = bound.reports == "best" and stochastic and T is not None
     plan = Plan(
         method=bound,

@@ -55,7 +55,7 @@ class Limits:
 
 
 def read_limits(d: int, *, planned: bool, **given: Any) -> Limits:
-    """The limits, with the default where none was given. `planned`: the schedule needs a number of iterations."""
+    """The limits, with the default where none was given. `planned`: the method needs a number of iterations."""
     given = {name: checks.plain(value) for name, value in given.items()}
     if planned and given["max_iter"] is None and given["max_evals"] is None:
         given["max_evals"] = default_evals(d)

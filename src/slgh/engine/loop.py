@@ -241,14 +241,14 @@ class Run:
             oracle = plan.method.oracle
             needed = oracle.cost(self.k % oracle.period == 0, plan.ctx) + self.reserve
             if self.nfev + self.njev + needed > limits.max_evals:
-                planned = plan.method.schedule.planned and self.k > 0
+                planned = plan.method.planned and self.k > 0
                 raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
 
     @property
     def limit(self) -> Status:
         """How a problem ends that has had the iterations that the limits allow."""
         cut = self.limits.max_iter is None or self.limits.max_iter > (self.iterations or 0)
-        return Status.MAX_EVALS if cut and not self.plan.method.schedule.planned else Status.COMPLETED
+        return Status.MAX_EVALS if cut and not self.plan.method.planned else Status.COMPLETED
 
     def elapsed(self) -> float:
         """Seconds this run has taken, earlier sittings included."""

@@ -141,7 +141,7 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-    elif (status == Status.COMPLETED).all() and _high(run).all():
+    elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _high(run).all():
         still, first = _range(run.whole.t), _range(run.t1)
         text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."
     return " ".join(filter(None, (text, run.remark, run.why)))

@@ -6,21 +6,29 @@ from typing import Any
 
 from slgh.oracles.antithetic import Antithetic
 from slgh.oracles.closed_form import ClosedForm
+from slgh.oracles.exponential import Exponential
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
+from slgh.oracles.rademacher import Rademacher
 from slgh.oracles.sphere import Sphere
 from slgh.oracles.variance_reduced import VarianceReduced
 
 ORACLES: dict[str, Any] = {
-    part.name: part for part in (Forward, Antithetic, Sphere, Gradient, SampledGradient, ClosedForm, VarianceReduced)
+    part.name: part
+    for part in (
+        *(Forward, Antithetic, Rademacher, Sphere, Exponential),
+        *(Gradient, SampledGradient, ClosedForm, VarianceReduced),
+    )
 }
 
 __all__ = [
     "ORACLES",
     "Antithetic",
     "ClosedForm",
+    "Exponential",
     "Forward",
     "Gradient",
+    "Rademacher",
     "SampledGradient",
     "Sphere",
     "VarianceReduced",

@@ -92,6 +92,6 @@ def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> tu
     return kept(number, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
 
 
-def zeroth_order_cosine(samples: int, d: int) -> float:
+def zeroth_order_cosine(samples: float, d: int) -> float:
     r"""Expected cosine between the estimate and the gradient, sqrt(M / (M + d)), for a nearly linear f."""
     return float((samples / (samples + d)) ** 0.5)

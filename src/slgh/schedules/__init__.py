@@ -8,8 +8,9 @@ from slgh.schedules.budget import Budget
 from slgh.schedules.constant import Constant
 from slgh.schedules.derivative import Derivative
 from slgh.schedules.double_loop import DoubleLoop
+from slgh.schedules.power_law import PowerLaw
 from slgh.schedules.ratio import Ratio
 
-SCHEDULES: dict[str, Any] = {part.name: part for part in (Constant, Ratio, Derivative, DoubleLoop, Budget)}
+SCHEDULES: dict[str, Any] = {part.name: part for part in (Constant, Ratio, Derivative, DoubleLoop, Budget, PowerLaw)}
 
-__all__ = ["SCHEDULES", "Budget", "Constant", "Derivative", "DoubleLoop", "Ratio"]
+__all__ = ["SCHEDULES", "Budget", "Constant", "Derivative", "DoubleLoop", "PowerLaw", "Ratio"]

@@ -22,6 +22,9 @@ ROUNDING = 2.0**-26
 GAMMA_BAR = 0.999
 """The largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
 
+UNPROVED = ("variance_reduced", "rademacher", "exponential")
+"""Oracles that no theorem speaks of."""
+
 TINY = 1e-50
 """eps where there is none: k1 is then beyond any T, and k0 = k2, or half of T."""
 
@@ -140,11 +143,12 @@ def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
         stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
             raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
-        if method.oracle.name == "variance_reduced" or (nu and method.oracle.name == "sphere"):
+        unproved = method.oracle.name in UNPROVED or getattr(method.oracle, "values", "raw") != "raw"
+        if unproved or (nu and method.oracle.name == "sphere"):
             where = " where values have an error" if nu else ""
             raise ValueError(
-                f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions and nothing "
-                f"remembered; got {method.oracle.name!r}."
+                f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions, values as "
+                f"they are and nothing remembered; got {method.oracle!r}."
             )
     else:
         checks.choice("method", method, names)

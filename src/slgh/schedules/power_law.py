@@ -1,0 +1,54 @@
+r"""t falls as a power of the iteration's number: SPSA."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from slgh import checks
+from slgh.parts import Array, Leaves, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerLaw:
+    r"""Let t fall as a power of the number of the iteration, down to a floor.
+
+    .. math:: t_k = \max(t_1 / k^p,\ \epsilon'), \qquad k = 1, 2, \dots
+
+    The floor :math:`\epsilon'` is the run's `floor`.
+
+    Parameters
+    ----------
+    t1
+        The first radius, Spall's c: about the standard deviation of the noise in f; where f has none, something small.
+    t_power
+        p, Spall's gamma. With the exponent 0.602 of the step (`slgh.updates.Gain`), 0.101 is hardly above the least
+        for which convergence is proved, and he found such slow falls the best in runs of finite length. In the
+        limit 1/6 is the best, with 1.
+
+    References
+    ----------
+    Spall. Implementation of the simultaneous perturbation algorithm for stochastic optimization. IEEE Transactions on
+    Aerospace and Electronic Systems 34, 1998.
+    """
+
+    name: ClassVar[str] = "power_law"
+    planned: ClassVar[bool] = False
+
+    t1: float
+    t_power: float = 0.101
+
+    def __post_init__(self) -> None:
+        checks.real("t1", self.t1, above=0)
+        checks.real("t_power", self.t_power, above=0)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
+
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        return (xp.ones_like(t),)
+
+    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+        k = state[0] + 1.0
+        return xp.maximum(self.t1 / k**self.t_power, floor), (k,)
