@@ -50,7 +50,7 @@ def test_the_results_are_the_same(case: Case, library: str, at_once: int) -> Non
 
 @libraries
 @pytest.mark.parametrize("history", ["full", 1000, 9, 0])
-@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+@pytest.mark.parametrize("name", ["zoslgh_r", "scale_free"])
 def test_problems_that_end_early_leave_their_places(library: str, history: Any, name: str) -> None:
     case, x0 = CASES[name], to_library(starts(11), library)
     free = case.run(x0, batched=True, max_iter=50)
@@ -67,7 +67,7 @@ def test_problems_that_end_early_leave_their_places(library: str, history: Any, 
 
 @libraries
 @pytest.mark.parametrize("limit", [{"max_evals": 40}, {"max_evals": 40, "max_iter": 5}])
-@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+@pytest.mark.parametrize("name", ["zoslgh_r", "scale_free"])
 def test_the_budget_is_each_problems_own(library: str, limit: dict[str, int], name: str) -> None:
     x0 = to_library(starts(5), library)
     found = CASES[name].run(x0, batched=True, at_once=2, **limit)
@@ -104,12 +104,12 @@ def test_no_more_are_asked_about_than_may_be(library: str) -> None:
         seen.append(x.shape[0])
         return fun(x, *extra)
 
-    CASES["auto"].run(to_library(starts(10), library), fun=watched, batched=True, at_once=4, max_iter=6)
+    CASES["scale_free"].run(to_library(starts(10), library), fun=watched, batched=True, at_once=4, max_iter=6)
     assert max(seen) == 4
 
 
 @pytest.mark.parametrize("at", [1, 3, 8, 20, 26])
-@pytest.mark.parametrize("name", ["zoslgh_r", "auto", "sgd"])
+@pytest.mark.parametrize("name", ["zoslgh_r", "scale_free", "sgd"])
 def test_a_run_that_was_broken_off_is_continued_bit_for_bit(name: str, at: int, tmp_path: Path) -> None:
     case, file = CASES[name], tmp_path / "run.npz"
     options = {"batched": True, "history": "full", "at_once": 3, "max_iter": 9}
@@ -130,14 +130,14 @@ def test_a_run_on_cuda_is_continued(tmp_path: Path) -> None:
     compare(case.run(x0, checkpoint=file, **options), whole)
 
 
-@pytest.mark.parametrize("name", ["zoslgh_r", "auto"])
+@pytest.mark.parametrize("name", ["zoslgh_r", "scale_free"])
 def test_a_run_whose_time_was_up_between_two_lots_is_continued(name: str, tmp_path: Path) -> None:
     case, file, calls = CASES[name], tmp_path / "run.npz", []
     options = {"batched": True, "history": "full", "at_once": 2, "max_iter": 8}
 
     def slow(x: Any) -> Any:
         calls.append(1)
-        if len(calls) == 8 + 2 * (name == "auto"):  # the last of the first two problems
+        if len(calls) == 8 + 2 * (name == "scale_free"):  # the last of the first two problems
             time.sleep(0.3)
         return fun(x)
 
@@ -157,7 +157,7 @@ def test_a_run_cannot_be_made_longer_unnoticed(tmp_path: Path) -> None:
 def test_a_mere_start_can_be_gone_on_from_with_fewer(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
     options = {"batched": True, "max_iter": 8}
-    for name in ("zoslgh_r", "auto"):
+    for name in ("zoslgh_r", "scale_free"):
         file.unlink(missing_ok=True)
         with pytest.raises(Stopper):
             CASES[name].run(starts(4), fun=fails_after(1 if name == "zoslgh_r" else 2), checkpoint=file, **options)

@@ -42,7 +42,7 @@ def test_max_evals_is_never_exceeded(name: str, max_evals: int, samples: int, B:
     assert np.isfinite(result.fun[result.success]).all()
 
 
-@pytest.mark.parametrize("name", ["zoslgh_r", "auto", "zosvrg", "slgh_d"])
+@pytest.mark.parametrize("name", ["zoslgh_r", "scale_free", "zosvrg", "slgh_d"])
 @pytest.mark.parametrize("max_evals", range(1, 40))
 def test_a_point_function_is_called_as_often_as_told(name: str, max_evals: int) -> None:
     case, calls = CASES[name], []

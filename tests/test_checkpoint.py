@@ -90,7 +90,7 @@ def test_a_finished_run_is_not_run_again_and_can_be_extended(tmp_path: Path) -> 
 
 
 def test_a_planned_run_cannot_be_extended_and_says_so(tmp_path: Path) -> None:
-    case, file = CASES["auto"], tmp_path / "run.npz"
+    case, file = CASES["scale_free"], tmp_path / "run.npz"
     case.run(starts(1)[0], max_iter=20, checkpoint=file)
     with pytest.raises(ValueError, match="its number of iterations, which the method plans by is 20, here it is 30"):
         case.run(starts(1)[0], max_iter=30, checkpoint=file)
@@ -336,7 +336,7 @@ def test_gradients_are_saved_too(tmp_path: Path) -> None:
 
 
 def test_a_run_that_averages_its_last_tenth_cannot_be_extended(tmp_path: Path) -> None:
-    case, file = CASES["auto stochastic"], tmp_path / "run"
+    case, file = CASES["scale_free stochastic"], tmp_path / "run"
     options = {"schedule": "ratio", "gamma": 0.95, "checkpoint": file}
     case.run(starts(1)[0], max_iter=20, **options)
     with pytest.raises(ValueError, match="number of iterations, which the method plans by is 20, here it is 40"):

@@ -143,13 +143,13 @@ def test_xhat_of_an_exact_gradient_has_the_least_norm() -> None:
 
 
 def test_history_of_auto_has_values() -> None:
-    history = CASES["auto"].run(starts(1)[0]).history
+    history = CASES["scale_free"].run(starts(1)[0]).history
     assert np.isfinite(history["fun"]).all()
     assert history["fun_best"][0] <= fun(starts(1)[0])
 
 
 def test_a_stochastic_target_returns_the_iterate_that_reached_it() -> None:
-    for name in ("zoslgh_r stochastic", "auto stochastic"):
+    for name in ("zoslgh_r stochastic", "scale_free stochastic"):
         result = CASES[name].run(starts(1)[0], target=0.5, history="x", max_iter=500)
         assert result.status == slgh.Status.TARGET
         np.testing.assert_array_equal(result.x, result.history["x"][-1])
@@ -157,7 +157,7 @@ def test_a_stochastic_target_returns_the_iterate_that_reached_it() -> None:
 
 
 def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> None:
-    result = CASES["auto stochastic"].run(starts(1)[0], history="x", max_iter=40)
+    result = CASES["scale_free stochastic"].run(starts(1)[0], history="x", max_iter=40)
     iterates = np.concatenate([result.history["x"][1:], [[np.nan] * 4]])
     np.testing.assert_allclose((result.x * 4 - np.nansum(iterates[36:], axis=0)), _last_iterate(40), rtol=1e-9)
     assert result.fun_se > 0
@@ -166,9 +166,9 @@ def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> N
 def _last_iterate(T: int) -> np.ndarray:
     """The iterate after T iterations, as the callback of a longer run with the same t sees it."""
     seen = []
-    t = CASES["auto stochastic"].run(starts(1)[0], history="full", max_iter=T).history["t"]
+    t = CASES["scale_free stochastic"].run(starts(1)[0], history="full", max_iter=T).history["t"]
     ratio = float(t[1] / t[0])
-    CASES["auto stochastic"].run(
+    CASES["scale_free stochastic"].run(
         starts(1)[0], schedule="ratio", gamma=ratio, max_iter=T + 1, callback=lambda r: seen.append(r.x) and None
     )
     return seen[-1]

@@ -89,7 +89,7 @@ def test_the_count_of_evaluations_is_exact(case: Case) -> None:
     options = {"grad": counted_grad} if case.first_order else {}
     T = 12
     result = case.run(starts(1)[0], fun=counted_fun, max_iter=T, **options)
-    final = SAMPLES if case.stochastic else 2 if case.method == "auto" else 1
+    final = SAMPLES if case.stochastic else 2 if case.method == "scale_free" else 1
     assert (result.nfev, result.njev) == (calls["fun"], calls["grad"])
     assert result.nfev + result.njev == sum(case.cost(k) for k in range(T)) + final
     assert result.nit == T

@@ -17,7 +17,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "zoslgh_r": {"t1": 0.3, "gamma": 0.97, "step": 0.05, "samples": 6},
     "zoadamm": {"t1": 0.05, "step": 0.2, "samples": 6},
     "slgh_r": {"t1": 0.3, "gamma": 0.97, "step": 0.05, "samples": 3},
-    "auto": {"samples": 4},
+    "scale_free": {"samples": 4},
 }
 
 

@@ -83,11 +83,20 @@ class Recipe:
 
 METHODS: dict[str, Recipe] = {
     "auto": Recipe(
-        oracle="antithetic",
+        oracle="scaled",
         schedule="budget",
         update="scale_free",
+        defaults={"shape": 1.5},
         reports="best",
-        about="needs no tuning: t falls over exactly the budget, the step follows t",
+        about="needs no tuning: looks at f, then scale-free homotopy and a local solver in turn",
+    ),
+    "scale_free": Recipe(
+        oracle="scaled",
+        schedule="budget",
+        update="scale_free",
+        defaults={"shape": 1.5},
+        reports="best",
+        about="the homotopy of auto alone: t falls over exactly the budget, the step follows t",
     ),
     "gd": Recipe(
         oracle="gradient",

@@ -259,4 +259,5 @@ def _drive(run: Run, objective: Objective) -> Result:
                     values = run.interrupt(query)
     except BaseException as error:
         run.close_after(error)
+        talk.close()
         raise

@@ -50,7 +50,7 @@ class Observed(NamedTuple):
     the minibatch mean of f(x + t u); `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates
     tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could be learnt, `rejected` (B,)
     counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between g and
-    grad_x F, in (0, 1].
+    grad_x F, in (0, 1]. `widths` (B, d) are those of the samples in each variable, in units of t; None: all are 1.
     """
 
     g: Array
@@ -63,6 +63,7 @@ class Observed(NamedTuple):
     F_next: Array | None = None
     trace: Array | None = None
     slope: Array | None = None
+    widths: Array | None = None
 
 
 class Sight(NamedTuple):

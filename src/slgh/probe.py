@@ -365,12 +365,15 @@ def _asker(fun: Any, x0: Any, args: Any, box: Box | None, *, vectorized: bool) -
 
 
 def _rehearse(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any]) -> Result:
-    """A short run of "auto" from radius t1, from values of f alone."""
+    """A short homotopy of "auto" from radius t1, from values of f alone."""
     run = minimize(
         fun,
         x0,
+        method="scale_free",
         t1=t1,
         t_end=t1 / FALL,
+        shape=1.0,
+        alpha=0.5,
         oracle="antithetic",
         samples=PAIRS,
         max_evals=2 + 2 * PAIRS * steps,

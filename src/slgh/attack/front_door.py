@@ -31,6 +31,9 @@ DEFAULT_QUERIES = 10_000
 LEAST_RADIUS, SAMPLES = 0.1, 10
 """The least first t of "auto" for images, and its pairs of samples."""
 
+FALL = 6e-6
+"""How far its t falls: to the least that float32, or float64, can tell differences at."""
+
 NOT_HERE = {
     "max_evals": "evaluations are queries here; pass max_queries",
     "eps": "there is no ball to stay in, the distortion is minimised; max_queries and weight say how far",
@@ -67,7 +70,9 @@ def pace(iterations: int, samples: int, d: int) -> float:
 
 def usual(a: Array, max_queries: int | None, max_iter: int | None, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of "auto" for images a (B, d), where they are not given."""
-    chosen = {"t1": radius(a), "samples": SAMPLES} | params
+    chosen: dict[str, Any] = {"t1": radius(a), "samples": SAMPLES, "oracle": "antithetic"} | params
+    if "schedule" not in params:
+        chosen = {"shape": 1.0, "fall": FALL} | chosen
     if "update" in params or not isinstance(chosen["samples"], int) or chosen["samples"] < 1:
         return chosen
     iterations = [n for n in (max_iter, max_queries and max_queries // (2 * chosen["samples"] + 1)) if n is not None]

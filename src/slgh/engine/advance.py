@@ -147,6 +147,8 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
     if together and limits.max_evals is not None:
         used = _evaluations(run, loop, run.k, run.k + n).sum(axis=1)
         n = int(np.searchsorted(used, limits.max_evals - run.reserve, side="right"))
+    if run.campaign is not None and run.campaign.until is not None:
+        n = min(n, run.campaign.until - run.k)
     if run.saver and run.saver.settings.every_iterations is not None:
         n = min(n, run.saver.last_k + run.saver.settings.every_iterations - run.k)
     return max(n, 1)

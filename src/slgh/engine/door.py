@@ -15,16 +15,17 @@ from slgh import checks
 from slgh.backends import Backend
 from slgh.backends.streams import entropies
 from slgh.compose import Facts, compose
-from slgh.engine.auto import choose_samples
+from slgh.engine.auto import choose_rest, choose_samples
 from slgh.engine.box import Box, read_bounds
 from slgh.engine.by_theory import apply_theory, burn_in, describe_plan, read_request
+from slgh.engine.campaign import STAGES, Campaign, read_stages
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
 from slgh.engine.identity import describe, digest
 from slgh.engine.limits import read_limits
 from slgh.engine.loop import Run
 from slgh.engine.progress import Progress
-from slgh.engine.start import first_state
+from slgh.engine.start import first_state, radii
 from slgh.engine.step import Plan
 from slgh.method import Method
 from slgh.parts import Array, Watch
@@ -207,6 +208,7 @@ def make_run(
         raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
     params = dict(params)
+    stages = read_stages(params.pop("stages", STAGES)) if method == "auto" else ()
     request = read_request(params, stochastic=stochastic)
     bound = compose(method, params, facts)
     planned = bound.planned
@@ -229,6 +231,8 @@ def make_run(
     applied = None
     if request:
         bound, applied = apply_theory(bound, request, d, T)
+    if T is not None:
+        bound = choose_rest(bound, params, radii(x, bound, box), d, T)
     composed = bound
     if planned:
         assert T is not None
@@ -264,6 +268,12 @@ def make_run(
         used = saver.found[0]["seed"]
     identity["seed"] = used
     keys = entropies(used, B)
+    campaign = None
+    ours = not (batched or stochastic or {"oracle", "schedule", "update"} & set(params)) and watch is None
+    if stages and ours and limits.max_iter is None and getattr(bound.oracle, "values", "raw") == "raw":
+        asks = "F.grad" if facts.closed_form else "grad" if bound.oracle.asks == "gradients" else ""
+        campaign = Campaign(stages, gradients=asks, key=list(keys[0]), given=frozenset(params))
+        identity["stages"] = list(stages)
     run = Run(
         plan=plan,
         state=first_state(x, plan, box, T, keys, burn_in=burn_in(applied)),
@@ -281,10 +291,12 @@ def make_run(
         remark=describe_plan(applied) if applied else "",
         at_once=at_once,
         iterations=T,
+        campaign=campaign,
     )
     if saver and not saver.found:
         run.save(first=True)
-    run.progress = Progress(T if at_once is None else B) if progress else None
+    if progress:
+        run.progress = Progress(limits.max_evals if campaign else T if at_once is None else B)
     return run
 
 

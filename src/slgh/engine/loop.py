@@ -9,7 +9,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from slgh.engine import checkpoint
 from slgh.engine.advance import advance
 from slgh.engine.block import Advance, Carry
 from slgh.engine.box import Box
+from slgh.engine.campaign import Campaign
 from slgh.engine.history import History
 from slgh.engine.iterate import iterate
 from slgh.engine.limits import Limits
@@ -77,11 +78,13 @@ class Run:
     """How many problems are computed at a time, where others wait for their places; None: all."""
     iterations: int | None = None
     """How many iterations the limits allow each problem."""
+    campaign: Campaign | None = None
+    """What is done besides iterations, for a single problem of "auto"."""
 
     def __post_init__(self) -> None:
         B = self.state.x.shape[0]
         self.k = self.nfev = self.njev = 0
-        self.t1 = self.state.t
+        self.x0, self.t1 = self.state.x, self.state.t
         self.seconds = 0.0
         self.careful = False
         """Whether a compiled loop must reckon with values that are not finite: it has met one."""
@@ -133,11 +136,14 @@ class Run:
             self.progress.open()
         try:
             if self.looked and self.nfev == 0:
-                yield from self._unbroken(self._look_at_start())
+                yield from self.unbroken(self._look_at_start())
+            if self.campaign is not None:
+                yield from self.campaign.conversation(self)
+                raise Stop(Status.COMPLETED)
             while self.active.size or waiting(self).size:
-                self._check_limits()
+                self.check_limits()
                 refill(self)
-                yield from self._unbroken(advance(self) if self.loop else iterate(self))
+                yield from self.unbroken(advance(self) if self.loop else iterate(self))
         except Stop as stop:
             self.save()
             never = waiting(self)
@@ -149,7 +155,7 @@ class Run:
             self.progress.close(self.done, self.whole.f_best, self.whole.t)
         return (yield from report(self))
 
-    def _unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    def unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         """A conversation; where a query is answered by BROKEN_OFF, the run ends here."""
         answer = None
         while True:
@@ -160,6 +166,41 @@ class Run:
             answer = yield query
             if answer is BROKEN_OFF:
                 raise Stop(Status.INTERRUPTED)
+
+    def stop(self, status: Status) -> NoReturn:
+        """End all problems with this status."""
+        raise Stop(status)
+
+    @property
+    def affordable(self) -> int:
+        """Evaluations that are left, without what is kept for the end."""
+        assert self.limits.max_evals is not None
+        return self.limits.max_evals - self.nfev - self.njev - self.reserve
+
+    def revive(self) -> None:
+        """A single problem that was given up goes on, from where it was."""
+        self.status[:] = Status.RUNNING
+        self.active = self.rows = self.members = np.arange(1)
+        self.history.closed[:] = False
+        noise: Any = self.noise
+        if hasattr(noise, "seat"):
+            noise.seat(self.active, self.began[0, self.active])
+        else:
+            noise.join(self.active, self.k)
+
+    def found(self, x: NDArray[Any], fun: float) -> None:
+        """Remember a point (d,) of a single problem that was evaluated outside of its iterations, if it is the best."""
+        if not fun < self.whole.f_best[0]:
+            return
+        x_best, f_best = x[None].astype(self.whole.x.dtype), np.array([fun], self.whole.x.dtype)
+        self.whole = self.whole._replace(x_best=x_best, f_best=f_best)
+        if self.carry is None:
+            native = self.backend.native
+            self.state = self.state._replace(x_best=native(x_best), f_best=native(f_best))
+        else:
+            give = self.backend.give
+            self.state = self.carry.state._replace(x_best=give(x_best), f_best=give(f_best))
+            self.carry = self.carry._replace(state=self.state)
 
     @property
     def looked(self) -> int:
@@ -228,7 +269,7 @@ class Run:
         if self.progress and self.active.size:
             self.progress.show(self.done, self.state.f_best, self.state.t, self.active.size)
 
-    def _check_limits(self) -> None:
+    def check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
         limits, plan = self.limits, self.plan
         if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
@@ -269,7 +310,9 @@ class Run:
 
     @property
     def done(self) -> int:
-        """What the progress bar counts: iterations, or problems where they begin one after the other."""
+        """What the progress bar counts: iterations, evaluations of a campaign, or problems that begin one by one."""
+        if self.campaign is not None:
+            return self.nfev + self.njev
         return self.k if self.at_once is None else int((self.status != Status.RUNNING).sum())
 
     def gather(self) -> None:
@@ -340,6 +383,7 @@ class Run:
             "status": self.status,
             "counts": self.counts,
             "began": self.began,
+            **({f"campaign.{n}": a for n, a in self.campaign.saved().items()} if self.campaign else {}),
         }
         self.saver.save(self.k, meta, arrays, first=first)
 
@@ -367,3 +411,5 @@ class Run:
         self.history.load(group("history."), group("ended."), meta["stride"])
         self.history.closed = self.status != Status.RUNNING
         self.noise.load(group("noise."), self.active, self.began[0, self.active])
+        if self.campaign is not None:
+            self.campaign.load(group("campaign."))

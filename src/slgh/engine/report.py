@@ -36,7 +36,9 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     fun = np.full_like(whole.f_best, np.nan)
     fun_se = np.zeros_like(fun)
     begun = run.at_once is None or ~((nit == 0) & np.isin(run.status, BROKEN))
-    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & begun)
+    noisy = run.campaign is not None and run.campaign.noisy
+    known = ~np.isfinite(whole.f_best) if run.campaign is not None and not noisy else True
+    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & begun & known)
     n = _final_samples(run, int((nfev + njev).max(initial=0)))
     for asked in run.slices(unknown) if n else ():
         run.rows = asked
@@ -52,7 +54,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         nfev[asked] += n
     status = run.status.copy()
     if not stochastic:
-        kept = (status == Status.TARGET) | (plan.method.reports == "best")
+        kept = (status == Status.TARGET) | ((plan.method.reports == "best") & (not noisy))
         kept &= np.isfinite(whole.f_best) & ~(fun < whole.f_best)
         x = np.where(kept[:, None], whole.x_best, x)
         fun = np.where(kept, whole.f_best, fun)
@@ -141,6 +143,8 @@ def _message(run: Run, status: NDArray[Any]) -> str:
     if method.name == "auto":
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
+        if run.campaign is not None:
+            text += f" {run.campaign.story()}."
     elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _high(run).all():
         still, first = _range(run.whole.t), _range(run.t1)
         text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."

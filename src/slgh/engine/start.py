@@ -21,8 +21,7 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
     """The state before the first iteration, in NumPy arrays; xhat is drawn from what comes after the burn-in."""
     method, B = plan.method, x.shape[0]
     ctx = dataclasses.replace(plan.ctx, xp=np)
-    t1 = method.schedule.t1
-    t = first_radius(x, box) if t1 is None else np.full(B, t1, x.dtype)
+    t = radii(x, method, box)
     floor = first_floor(x, t, method)
     inf = np.full(B, np.inf, x.dtype)
     zero = np.zeros(B, x.dtype)
@@ -45,6 +44,12 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
         worst=-inf,
         watch=() if plan.watch is None else plan.watch.init(x, np),
     )
+
+
+def radii(x: NDArray[Any], method: Method, box: Box | None) -> NDArray[Any]:
+    """The first t of each problem, (B,)."""
+    t1 = method.schedule.t1
+    return first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
 
 
 def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:

@@ -10,13 +10,14 @@ from slgh.oracles.exponential import Exponential
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
 from slgh.oracles.rademacher import Rademacher
+from slgh.oracles.scaled import Scaled
 from slgh.oracles.sphere import Sphere
 from slgh.oracles.variance_reduced import VarianceReduced
 
 ORACLES: dict[str, Any] = {
     part.name: part
     for part in (
-        *(Forward, Antithetic, Rademacher, Sphere, Exponential),
+        *(Forward, Antithetic, Scaled, Rademacher, Sphere, Exponential),
         *(Gradient, SampledGradient, ClosedForm, VarianceReduced),
     )
 }
@@ -30,6 +31,7 @@ __all__ = [
     "Gradient",
     "Rademacher",
     "SampledGradient",
+    "Scaled",
     "Sphere",
     "VarianceReduced",
 ]

@@ -1,4 +1,4 @@
-r"""t falls geometrically over exactly the planned number of iterations."""
+r"""t falls over exactly the planned number of iterations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from slgh.parts import Array, Leaves, Observed
 class Budget:
     r"""Let t go from t_1 to t_T = t_end over the T iterations that the budget allows.
 
-    .. math:: t_{k+1} = \gamma\, t_k, \qquad \gamma = (t_{end} / t_1)^{1/(T - 1)}
+    .. math:: t_k = t_1\, (t_{end} / t_1)^{s^p}, \qquad s = (k - 1) / (T - 1)
 
     Parameters
     ----------
     t1
         The first radius; None chooses it from the bounds or the start of each problem.
     t_end
-        The last radius, at most t1; None is the run's floor, or without one t1 times the root of the dtype's eps.
+        The last radius, at most t1; None is `fall` times t1.
+    fall
+        t_end / t1 where t_end is not given; None is the run's floor, or without one the root of the dtype's eps.
+    shape
+        p: 1 falls by the same ratio each time; more spends more of the iterations at large t.
     iterations
         T, filled in by the run from `max_iter` and `max_evals`.
     """
@@ -30,6 +34,8 @@ class Budget:
 
     t1: float | None = None
     t_end: float | None = None
+    fall: float | None = None
+    shape: float = 1.0
     iterations: int | None = None
 
     def __post_init__(self) -> None:
@@ -39,17 +45,29 @@ class Budget:
             checks.real("t_end", self.t_end, above=0)
             if self.t1 is not None and self.t_end > self.t1:
                 raise ValueError(f"`t_end` must not exceed `t1`, got t_end={self.t_end}, t1={self.t1}.")
+        if self.fall is not None:
+            checks.real("fall", self.fall, above=0)
+            if self.fall > 1:
+                raise ValueError(f"`fall` is t_end / t1 and must not exceed 1, got {self.fall}.")
+        checks.real("shape", self.shape, above=0)
 
     @property
     def needs(self) -> frozenset[str]:
         return frozenset()
 
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        """What is remembered: t1, t_end / t1, s, and by how much s grows an iteration."""
         assert self.iterations is not None
-        least = t * float(xp.finfo(t.dtype).eps) ** 0.5
-        end = xp.where(floor > 0, floor, least) if self.t_end is None else xp.full_like(t, self.t_end)
+        if self.t_end is not None:
+            end = xp.full_like(t, self.t_end)
+        elif self.fall is not None:
+            end = t * self.fall
+        else:
+            end = xp.where(floor > 0, floor, t * float(xp.finfo(t.dtype).eps) ** 0.5)
         ratio = xp.minimum(xp.maximum(end, floor), t) / t
-        return (ratio ** (1.0 / max(1, self.iterations - 1)),)
+        return t, ratio, xp.zeros_like(t), xp.full_like(t, 1.0 / max(1, self.iterations - 1))
 
     def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
-        return xp.maximum(state[0] * t, floor), state
+        t1, ratio, s, each = state
+        s = s + each
+        return xp.maximum(t1 * ratio ** (s**self.shape), floor), (t1, ratio, s, each)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.parts import Array, Leaves, Observed
+from slgh.updates.normalised import unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +18,16 @@ class ScaleFree:
 
     t sqrt(d) is the radius of the shell on which x + t u lies; c is the expected cosine between g and the
     gradient of F, sqrt(M / (M + d)) for M zeroth-order samples and 1 for an exact gradient. The step is the same for
-    f and for a + b f. Where g = 0 there is no direction, and x stays.
+    f and for a + b f. Where g = 0 there is no direction, and x stays. Where the oracle samples with widths w, all this
+    holds in the variables x / w: the direction is :math:`w (w g) / |w g|`.
+
+    Parameters
+    ----------
+    alpha
+        On a sphere, with t falling slowly, the distance to its centre settles at alpha / 2 in units of t sqrt(d): short
+        steps keep x in the middle of what it samples. Let q be the speed at which t falls, as a
+        share of the fastest that x can follow; beyond the distance 2 alpha / q x is left behind, so that a fast
+        fall takes long steps. "auto" takes 3 q, between 0.1 and 1.
     """
 
     name: ClassVar[str] = "scale_free"
@@ -28,11 +38,11 @@ class ScaleFree:
         checks.real("alpha", self.alpha, above=0)
 
     def init(self, x: Array, xp: Any) -> Leaves:
-        return ()
+        return (xp.full_like(x[:, 0], self.alpha),)
 
     def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
-        peak = xp.max(xp.abs(seen.g), axis=-1, keepdims=True)
-        g = seen.g / xp.where(peak > 0, peak, xp.ones_like(peak))
-        length = xp.sqrt(xp.vecdot(g, g))
-        distance = self.alpha * seen.cosine * x.shape[-1] ** 0.5 * t
-        return x - (distance / xp.where(length > 0, length, xp.ones_like(length)))[:, None] * g, state
+        (alpha,) = state
+        distance = (alpha * seen.cosine * x.shape[-1] ** 0.5 * t)[:, None]
+        if seen.widths is None:
+            return x - distance * unit(seen.g, xp), state
+        return x - distance * seen.widths * unit(seen.widths * seen.g, xp), state

@@ -1,0 +1,353 @@
+"""The campaign of "auto" for a single problem: look, homotopy, polish, and again with what is left of the budget.
+
+Which comes first is decided by the look. A smooth f is polished at once, and the homotopy follows where a local minimum
+was found early; a rugged f is smoothed first, and polished at the end. A noisy f is not polished at all. Where a
+campaign goes on from a checkpoint, stages that had ended are skipped, with what they had found, and one that
+was broken off is given the same answers again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.engine.advance import advance
+from slgh.engine.auto import choose_pace
+from slgh.engine.history import Row
+from slgh.engine.iterate import iterate
+from slgh.engine.look import Verdict, affordable_lines, look
+from slgh.engine.places import rows_of
+from slgh.engine.polish import UNIT, Place, Request, polish
+from slgh.engine.state import map_leaves
+from slgh.parts import Query
+from slgh.result import Status
+
+if TYPE_CHECKING:
+    from slgh.engine.loop import Run
+
+STAGES = ("look", "homotopy", "polish", "restarts")
+"""What a campaign is made of."""
+
+# The shares below were chosen on the training functions of benchmarks/coco.py, as those of engine/auto.py were.
+
+LEAST = 10
+"""A polish pays from so many gradients on: with a smaller budget there is the homotopy alone."""
+
+KEPT, ENOUGH, MOST = 0.12, 15, 0.3
+"""Kept for the polish of a rugged f: 12 % of the budget, or if that is more 15 gradients, but not above 30 %."""
+
+AGAIN, SECOND = 30, 0.4
+"""After the first minimum of a smooth f 30 gradients must be left for a homotopy, which gets 40 % of what is left."""
+
+WORTH, NEARER, MORE = 6, 0.2, 0.7
+"""As long as 6 gradients are left after the polish of a rugged f, there is another homotopy from the best point: from a
+fifth of t1, with 70 % of what is left."""
+
+RETREATS = 3
+"""A homotopy that meets no finite value is begun again from a tenth of its t, so many times."""
+
+WIDE = 1.6
+"""Without bounds lines and restarts reach so many t1 far in each variable, about as uniform points of a box do."""
+
+
+class Outcome(NamedTuple):
+    """What a stage found: a point, f there, a number to decide by, and how many evaluations it left."""
+
+    x: NDArray[np.float64]
+    fun: float
+    note: int = 0
+    left: int = 0
+
+
+class Campaign:
+    """The stages of a run of "auto", and how far it has come.
+
+    Parameters
+    ----------
+    stages
+        Which there are.
+    gradients
+        The query that is asked for gradients: "grad", "F.grad" of a closed form, or "" where there are only values.
+    key
+        What the random points of restarts follow from.
+    given
+        The names of the parameters that the user has set.
+    """
+
+    def __init__(self, stages: tuple[str, ...], *, gradients: str, key: list[int], given: frozenset[str]) -> None:
+        self.stages, self.gradients, self.key, self.given = stages, gradients, key, given
+        self.outcomes: list[Outcome] = []
+        """Of the stages that have ended."""
+        self.before: list[Outcome] = []
+        """Of stages that had ended when a checkpoint was written, and are yet to be skipped."""
+        self.log: list[NDArray[np.float64]] = []
+        """The answers that the present stage has had."""
+        self.told: list[NDArray[np.float64]] = []
+        """Answers from a checkpoint that it is yet to be given again."""
+        self.until: int | None = None
+        """The iteration that ends the present homotopy."""
+        self.verdict: Verdict | None = None
+        self.counts = dict.fromkeys(("homotopy", "polish"), 0)
+
+    def conversation(self, run: Run) -> Generator[Any, Any, None]:
+        """All stages, until the budget is spent or nothing is left to do."""
+        x0, t1 = run.x0[0].astype(float), float(run.t1[0])
+        assert run.limits.max_evals is not None
+        budget = self.left = run.limits.max_evals - run.looked - run.reserve
+        gradient = 2 if self.gradients else x0.size + 1
+        polishes = "polish" in self.stages and budget >= LEAST * gradient
+        lines = affordable_lines(budget) if polishes and "look" in self.stages else 0
+        if lines:
+            self.verdict = Verdict((yield from self.asked(run, _looked(x0, self.anywhere(run, lines)))).note)
+        if not polishes or self.noisy:
+            yield from self.homotopy(run, x0, t1, self.left)
+        elif "homotopy" not in self.stages:
+            yield from self.polish(run, x0)
+            yield from self.elsewhere(run, gradient)
+        elif self.verdict is Verdict.RUGGED:
+            kept = int(max(KEPT * budget, min(ENOUGH * gradient, MOST * budget)))
+            yield from self.homotopy(run, x0, t1, self.left - kept)
+            yield from self.polish(run, self.lowest(run).x)
+            while "restarts" in self.stages and self.left > WORTH * gradient:
+                before = self.lowest(run)
+                yield from self.homotopy(run, before.x, NEARER * t1, int(MORE * self.left))
+                if self.lowest(run).fun < before.fun:
+                    yield from self.polish(run, self.outcomes[-1].x)
+        else:
+            yield from self.polish(run, x0)
+            if self.left > AGAIN * gradient:
+                share = SECOND if "restarts" in self.stages else 1 - KEPT
+                end = yield from self.homotopy(run, x0, t1, int(share * self.left))
+                yield from self.polish(run, end.x)
+            yield from self.elsewhere(run, gradient)
+
+    @property
+    def noisy(self) -> bool:
+        """Whether f has answered differently at the same point."""
+        return self.verdict is Verdict.NOISY
+
+    def lowest(self, run: Run) -> Outcome:
+        """The lowest point so far, remembered like a stage, since the run goes on to lower ones."""
+        if self.before:
+            return self.skip()
+        return self.done(run, Outcome(run.whole.x_best[0].astype(float), float(run.whole.f_best[0])))
+
+    def elsewhere(self, run: Run, gradient: int) -> Generator[Any, Any, None]:
+        """Polish from points anywhere, as long as the budget lasts."""
+        while "restarts" in self.stages and self.left > gradient:
+            yield from self.polish(run, self.anywhere(run, 1)[0])
+
+    def anywhere(self, run: Run, n: int) -> NDArray[Any]:
+        """n points of the region (n, d), others after each stage."""
+        x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.outcomes)])
+        far = x0 + WIDE * float(run.t1[0]) * source.standard_normal((n, x0.size))
+        if run.box is None:
+            return np.asarray(far)
+        low, high = run.box.low.astype(float), run.box.high.astype(float)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        width = np.where(bounded, high, 0.0) - np.where(bounded, low, 0.0)
+        within = np.where(bounded, low, 0.0) + source.random((n, x0.size)) * width
+        return np.asarray(np.where(bounded, within, np.clip(far, low, high)))
+
+    def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Any, Any, Outcome]:
+        """Lower x and t together by so many evaluations; where it ends, and f there."""
+        if self.before:
+            return self.skip()
+        for _ in range(RETREATS + 1):
+            if self.until is None and not self.begin(run, x, t, evals):
+                return self.done(run, Outcome(x, np.inf))
+            while run.active.size and run.k < (self.until or 0):
+                run.check_limits()
+                yield from run.unbroken(advance(run) if run.loop else iterate(run))
+            run.gather()
+            if run.active.size:
+                break
+            if run.status[0] != Status.NONFINITE:
+                run.stop(Status(int(run.status[0])))
+            run.revive()
+            self.until, t, evals = None, float(run.whole.t[0]) / 10, run.affordable
+        else:
+            run.stop(Status.NONFINITE)
+        self.counts["homotopy"] += 1
+        end = run.inside(run.whole.x)[0].astype(float)
+        if self.noisy or run.affordable < 1:
+            return self.done(run, Outcome(end, np.inf))
+        return (yield from self.asked(run, _valued(end)))
+
+    def begin(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
+        """Put a new homotopy into the run's state; False where no iteration is affordable."""
+        method, whole = run.plan.method, run.whole
+        T = evals // method.oracle.cost(True, run.plan.ctx)
+        if T < 1:
+            return False
+        schedule: Any = method.schedule
+        update: Any = method.update
+        fall = schedule.fall if "fall" in self.given else None
+        if schedule.t_end is not None:
+            fall = min(1.0, schedule.t_end / t)
+        pace = choose_pace(method.oracle, x.size, T, fall)
+        if "alpha" not in self.given:
+            update = dataclasses.replace(update, alpha=pace.alpha)
+        schedule = dataclasses.replace(schedule, fall=pace.fall, t_end=None, iterations=T)
+        first, start = np.full_like(whole.t, t), np.asarray(x, whole.x.dtype)[None]
+        run.whole = whole._replace(
+            x=start,
+            t=first,
+            schedule=schedule.init(first, np.minimum(whole.floor, first), np),
+            update=update.init(start, np),
+            bad=np.zeros_like(first),
+        )
+        run.state = map_leaves(lambda leaf: run.backend.native(leaf[run.members]), run.whole)
+        if run.loop is not None:
+            run.carry = rows_of(run, run.members)
+            run.state = run.carry.state
+        self.until = run.k + T
+        return True
+
+    def polish(self, run: Run, x: NDArray[Any]) -> Generator[Any, Any, Outcome]:
+        """A local solver from x with all that is left."""
+        dtype = run.whole.x.dtype
+        low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
+        if run.box is not None:
+            low, high = run.box.low.astype(float), run.box.high.astype(float)
+        place = Place(x=np.asarray(x, float), unit=UNIT * float(run.t1[0]), low=low, high=high, dtype=dtype)
+        rival = min((o.fun for o in self.outcomes), default=np.inf)
+        talk = _polished(place, self.left, rival, gradients=bool(self.gradients))
+        found = yield from self.asked(run, talk, iterations=True)
+        self.counts["polish"] += 1
+        return found
+
+    def asked(
+        self, run: Run, talk: Generator[Request, Any, Outcome], *, iterations: bool = False
+    ) -> Generator[Any, Any, Outcome]:
+        """A stage on the host: its requests are put to the user's function, or answered from a checkpoint."""
+        if self.before:
+            return self.skip()
+        answer = None
+        try:
+            while True:
+                request = talk.send(answer)
+                if self.told:
+                    answer = self.told.pop(0)
+                    self.log.append(answer)
+                else:
+                    answer = yield from self.ask(run, request, iterations=iterations)
+        except StopIteration as end:
+            return self.done(run, end.value)
+        finally:
+            talk.close()
+
+    def ask(self, run: Run, request: Request, *, iterations: bool) -> Generator[Any, Any, NDArray[Any]]:
+        """Put one request to the user's function, and do what follows from the answer."""
+        limits, dtype = run.limits, run.whole.x.dtype
+        if limits.max_seconds is not None and run.elapsed() >= limits.max_seconds:
+            run.stop(Status.MAX_SECONDS)
+        points = request.points.astype(dtype)
+        t = run.backend.native(np.zeros((1, 1), dtype)) if self.gradients == "F.grad" else None
+        what = self.gradients if request.gradient else "fun" if t is None else "F"
+        raw = yield from run.unbroken(_once(Query(what, run.backend.native(points[None]), t=t)))
+        values = np.asarray(run.backend.host(raw)[0], float)
+        self.log.append(values)
+        stopped = False
+        if not request.gradient:
+            lowest = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
+            run.found(points[lowest], values[lowest])
+            if iterations:
+                stopped = self.iterated(run, points[:1], values[:1].astype(dtype))
+        run.mark()
+        if limits.target is not None and run.whole.f_best[0] <= limits.target:
+            run.stop(Status.TARGET)
+        run.after_contact(stopped=stopped)
+        return values
+
+    def iterated(self, run: Run, x: NDArray[Any], fun: NDArray[Any]) -> bool:
+        """Book a step of a local solver as an iteration at t = 0; whether the callback asks to stop."""
+        run.k += 1
+        zero = np.zeros_like(run.whole.t)
+        if run.history.wants(run.k - 1):
+            figures = {"fun": fun, "t": zero, "fun_best": run.whole.f_best} | ({"x": x} if run.history.with_x else {})
+            run.history.record(Row(run.k - 1, run.nfev, run.active, figures))
+        return run.called_back(x, fun, zero)
+
+    def skip(self) -> Outcome:
+        """What a stage found that had ended before the checkpoint."""
+        outcome = self.before.pop(0)
+        self.outcomes.append(outcome)
+        self.left = outcome.left
+        return outcome
+
+    def done(self, run: Run, outcome: Outcome) -> Outcome:
+        """Book the end of a stage."""
+        self.left = run.affordable
+        self.outcomes.append(outcome._replace(left=self.left))
+        self.log, self.until = [], None
+        return self.outcomes[-1]
+
+    def saved(self) -> dict[str, NDArray[Any]]:
+        """What `load` goes on from."""
+        ended, log = self.outcomes + self.before, [np.atleast_1d(a) for a in self.log + self.told]
+        return {
+            "x": np.array([o.x for o in ended], float),
+            "fun": np.array([o.fun for o in ended], float),
+            "numbers": np.array([(o.note, o.left) for o in ended], np.int64).reshape(-1, 2),
+            "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
+            "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
+            "until": np.array(-1 if self.until is None else self.until),
+        }
+
+    def load(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from what was `saved`."""
+        rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
+        self.before = [Outcome(x, fun, *numbers) for x, fun, numbers in rows]
+        sizes, dimensions = arrays["shapes"].T
+        parts = np.split(arrays["log"], np.cumsum(sizes)[:-1]) if sizes.size else []
+        self.told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]
+        self.until = None if arrays["until"] < 0 else int(arrays["until"])
+
+    def story(self) -> str:
+        """What was done, in words."""
+        told = []
+        if self.verdict is not None:
+            told.append(f"f looked {self.verdict.name.lower()}")
+        for name, one in (("homotopy", "homotopy"), ("polish", "local search")):
+            if n := self.counts[name]:
+                plural = {"homotopy": "homotopies", "local search": "local searches"}[one]
+                told.append(f"{n} {one if n == 1 else plural}")
+        return ", ".join(told)
+
+
+def _once(query: Query) -> Generator[Query, Any, Any]:
+    return (yield query)
+
+
+def _looked(x: NDArray[Any], ends: NDArray[Any]) -> Generator[Request, Any, Outcome]:
+    """The look, as a stage."""
+    verdict = yield from look(x, ends)
+    return Outcome(x, np.inf, int(verdict))
+
+
+def _valued(x: NDArray[Any]) -> Generator[Request, Any, Outcome]:
+    """f where a homotopy has ended."""
+    value = float((yield Request(x[None]))[0])
+    return Outcome(x, value if np.isfinite(value) else np.inf)
+
+
+def _polished(place: Place, budget: int, rival: float, *, gradients: bool) -> Generator[Request, Any, Outcome]:
+    """The polish, as a stage."""
+    found = yield from polish(place, budget, rival, gradients=gradients)
+    return Outcome(found.x, found.fun, int(found.converged))
+
+
+def read_stages(stages: Any) -> tuple[str, ...]:
+    """The names of the stages, in the order of STAGES."""
+    named = (stages,) if isinstance(stages, str) else tuple(stages)
+    for name in named:
+        checks.choice("stages", name, list(STAGES))
+    if not {"homotopy", "polish"} & set(named):
+        raise ValueError(f"`stages` must have 'homotopy' or 'polish' among them, got {named!r}.")
+    return tuple(name for name in STAGES if name in named)

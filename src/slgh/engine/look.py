@@ -1,0 +1,71 @@
+"""A look at f before anything else is decided: is it smooth, rugged or noisy along a few lines through the start?"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.engine.polish import Request
+
+Floats = NDArray[np.float64]
+
+POINTS = 16
+"""Points on a line, the start among them."""
+
+LINES = 6
+"""So many lines at most."""
+
+SHARE = 0.06
+"""And no more of the budget than this share for them."""
+
+REACH = 0.25
+"""How long a line is, as a part of the way to a point drawn from the whole region."""
+
+BENDS = 5
+"""f is rugged where its second differences along a line change their sign this often. A quartic has 2 such changes,
+Rastrigin's function about 8, pure noise 10, of the 13 that are possible."""
+
+ROUNDING = 16
+"""Differences of so many units in the last place are none."""
+
+
+class Verdict(IntEnum):
+    """What f looks like."""
+
+    SMOOTH = 0
+    RUGGED = 1
+    NOISY = 2
+
+
+def affordable_lines(budget: int) -> int:
+    """How many lines a budget of evaluations allows: 0 where it is too small to look."""
+    return min(LINES, int(SHARE * budget) // POINTS)
+
+
+def look(x: Floats, ends: Floats) -> Generator[Request, Floats, Verdict]:
+    """Ask for f on the lines from x (d,) towards the `ends` (n, d), and judge.
+
+    Second differences do not see the slope, which in many variables drowns everything else. The start is on every line:
+    if its values differ, f is noisy.
+    """
+    n = ends.shape[0]
+    points = x + np.linspace(0.0, REACH, POINTS)[None, :, None] * (ends - x)[:, None, :]
+    values = yield Request(points.reshape(n * POINTS, -1))
+    lines = values.reshape(n, POINTS)
+    starts = lines[:, 0]
+    tiny = ROUNDING * np.finfo(values.dtype).eps
+    finite = np.atleast_1d(np.isfinite(lines).all(axis=1))
+    if finite.any() and np.ptp(starts[finite]) > tiny * np.max(np.abs(starts[finite])):
+        return Verdict.NOISY
+    bends = [_bends(line, tiny) if whole else POINTS for line, whole in zip(lines, finite, strict=True)]
+    return Verdict.RUGGED if np.median(bends) >= BENDS else Verdict.SMOOTH
+
+
+def _bends(line: Floats, tiny: float) -> int:
+    """How often the second differences change their sign, those that may be rounding left out."""
+    second = np.diff(line, 2)
+    second = second[np.abs(second) > tiny * np.max(np.abs(line))]
+    return int(np.count_nonzero(np.diff(np.sign(second))))

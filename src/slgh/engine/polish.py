@@ -1,0 +1,267 @@
+"""The polish: a local solver of SciPy's, from values of f or from its gradient, as a conversation."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ask = Callable[["Request"], Floats]
+
+UNIT = 0.4
+"""The solver's unit of length in units of t1: its first step is 1 long. A tenth of the box."""
+
+MEMORY = 100
+"""Pairs that L-BFGS-B remembers. Its usual 10 take 200 times as many steps on an ellipsoid in 40 variables."""
+
+MEMORY_NUMBERS = 10_000_000
+"""Unless that is more numbers than this."""
+
+FEW, SHORT = 10, 30
+"""In up to 10 variables, a budget of less than 30 gradients by differences goes to COBYQA, which needs none."""
+
+STILL = 3
+"""Calls in a row that change f by rounding alone end the solver."""
+
+
+STEEP = 1000.0
+"""How long the first gradient is in the solver's units: L-BFGS-B takes the Hessian for 1 at first, and does better
+to begin with too long a step, which it then shortens, than with too short a one."""
+
+ROUGHLY = 1e-9
+"""f hardly changes where a step changes it by this share of where the solver began."""
+
+CHUNK = 1 << 22
+"""So many numbers the points of one request have at most."""
+
+
+class Request(NamedTuple):
+    """What is asked of f: values (n,) at points (n, d), or with `gradient` the gradients (n, d)."""
+
+    points: Floats
+    gradient: bool = False
+
+
+class Polished(NamedTuple):
+    """The lowest point found, f there, and whether the solver came to its end, not the budget."""
+
+    x: Floats
+    fun: float
+    converged: bool
+
+
+class Spent(Exception):
+    """The budget does not allow what the solver would ask next."""
+
+
+class Settled(Exception):
+    """f changes by rounding alone."""
+
+
+class Closed(Exception):
+    """The run ends: so does the solver."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the solver works: from `x`, in units of `unit`, within `low` and `high`, on numbers of `dtype`."""
+
+    x: Floats
+    unit: float
+    low: Floats
+    high: Floats
+    dtype: Any
+
+    def at(self, z: Floats) -> Floats:
+        """The point x + unit z, rounded as the user's function will see it, within the bounds."""
+        return np.asarray(np.clip((self.x + self.unit * z).astype(self.dtype).astype(float), self.low, self.high))
+
+
+def converse(solve: Callable[[Ask], Polished]) -> Generator[Request, Floats, Polished]:
+    """Turn a solver that calls a function into a conversation: it runs in a thread of its own, one of both waiting."""
+    asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    answered: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def ask(request: Request) -> Floats:
+        asked.put(request)
+        values = answered.get()
+        if values is None:
+            raise Closed
+        return np.asarray(values, float)
+
+    def work() -> None:
+        try:
+            with np.errstate(all="ignore"):
+                asked.put(solve(ask))
+        except Closed:
+            pass
+        except BaseException as error:
+            asked.put(error)
+
+    thread = threading.Thread(target=work, name="slgh polish", daemon=True)
+    thread.start()
+    try:
+        while isinstance(message := asked.get(), Request):
+            answered.put((yield message))
+        if isinstance(message, BaseException):
+            raise message
+        return message  # type: ignore[no-any-return]
+    finally:
+        answered.put(None)
+        thread.join()
+
+
+def polish(place: Place, budget: int, rival: float, *, gradients: bool) -> Generator[Request, Floats, Polished]:
+    """Descend from a place by at most `budget` evaluations.
+
+    By L-BFGS-B on forward differences, and from where they see nothing more on central ones; on gradients where there
+    are any. In few variables and on a short budget by COBYQA. Unless it gets below the `rival`, it stops as soon as f
+    hardly changes.
+    """
+    d = place.x.size
+    if not gradients and d <= FEW and budget < SHORT * (d + 1):
+        return (yield from converse(lambda ask: _cobyqa(_Counted(ask, place, budget))))
+    return (yield from converse(lambda ask: _lbfgsb(_Counted(ask, place, budget), rival, gradients=gradients)))
+
+
+class _Counted:
+    """f in the solver's units, within the budget; keeps the lowest point.
+
+    Values count from the first one, in units that make the first gradient STEEP long, so that the solver sees the same
+    numbers for f and for a multiple of it.
+    """
+
+    def __init__(self, ask: Ask, place: Place, budget: int) -> None:
+        self.ask, self.place, self.left = ask, place, budget
+        self.x, self.fun = place.x, np.inf
+        self.first, self.size, self.worst = np.nan, 0.0, -np.inf
+        self.still = 0
+        self.eps = float(np.finfo(place.dtype).eps)
+
+    def request(self, points: Floats, *, gradient: bool = False) -> Floats:
+        if len(points) > self.left:
+            raise Spent
+        self.left -= len(points)
+        return self.ask(Request(points, gradient))
+
+    def see(self, x: Floats, fun: float) -> float:
+        """Book the value at x; in the solver's units, where one that is not finite is higher than all before."""
+        if np.isnan(self.first):
+            if not np.isfinite(fun):
+                raise Spent
+            self.first = fun
+            self.size = self.size or abs(fun) or 1.0
+        if not np.isfinite(fun):
+            return (self.worst - self.first) / self.size + STEEP
+        self.still = self.still + 1 if abs(fun - self.fun) <= 4 * self.eps * abs(self.fun) else 0
+        self.worst = max(self.worst, fun)
+        if fun < self.fun:
+            self.x, self.fun = x, fun
+        return (fun - self.first) / self.size
+
+    def value(self, z: Floats) -> float:
+        x = self.place.at(z)
+        return self.see(x, float(self.request(x[None])[0]))
+
+    def with_differences(self, z: Floats, *, central: bool) -> tuple[float, Floats]:
+        """f and its gradient from d or 2 d values more."""
+        place, x = self.place, self.place.at(z)
+        step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(place.unit, np.abs(x))
+        up = np.where(x + step <= place.high, step, -step)
+        ahead = np.clip(x + up, place.low, place.high).astype(place.dtype).astype(float)
+        back = np.clip(x - up, place.low, place.high).astype(place.dtype).astype(float) if central else x
+        fun, slope = None, np.empty(x.size)
+        for start in range(0, x.size, rows := max(1, CHUNK // x.size)):
+            these = np.arange(start, min(x.size, start + rows))
+            sides = [_moved(x, these, side) for side in ((ahead, back) if central else (ahead,))]
+            values = self.request(np.concatenate([x[None], *sides] if fun is None else sides))
+            if fun is None:
+                fun, values = float(values[0]), values[1:]
+            before = values[these.size :] if central else fun
+            slope[these] = (values[: these.size] - before) / (ahead - back)[these]
+        assert fun is not None
+        gradient = self.scaled(slope)
+        return self.see(x, fun), gradient
+
+    def with_gradient(self, z: Floats) -> tuple[float, Floats]:
+        x = self.place.at(z)
+        fun = float(self.request(x[None])[0])
+        gradient = self.scaled(self.request(x[None], gradient=True)[0])
+        return self.see(x, fun), gradient
+
+    def scaled(self, slope: Floats) -> Floats:
+        """A gradient in the solver's units, 0 where it is not finite."""
+        slope = np.where(np.isfinite(slope), slope, 0.0) * self.place.unit
+        if not self.size:
+            peak = float(np.max(np.abs(slope), initial=0.0)) or 1.0
+            self.size = peak * float(np.linalg.norm(slope / peak)) / STEEP or 1.0
+        return slope / self.size
+
+    def settled(self) -> bool:
+        return self.still >= STILL
+
+    def outcome(self, *, converged: bool) -> Polished:
+        return Polished(self.x, self.fun, converged)
+
+
+def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
+    """Copies of x, the i-th with the i-th of `these` variables moved, (n, d)."""
+    points = np.repeat(x[None], these.size, axis=0)
+    points[np.arange(these.size), these] = to[these]
+    return points
+
+
+def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
+    """L-BFGS-B until nothing changes, then once more on central differences from there."""
+    from scipy.optimize import Bounds, minimize
+
+    place = f.place
+    bounds = Bounds((place.low - place.x) / place.unit, (place.high - place.x) / place.unit)
+    memory = max(10, min(MEMORY, MEMORY_NUMBERS // place.x.size))
+    options = {"maxfun": 10**9, "maxiter": 10**9, "maxcor": memory, "gtol": 0.0}
+
+    def descend(asked: Callable[[Floats], tuple[float, Floats]], tolerance: float = 0.0) -> None:
+        def watched(z: Floats) -> tuple[float, Floats]:
+            if f.settled():
+                raise Settled
+            return asked(z)
+
+        f.still = 0
+        z = (f.x - place.x) / place.unit
+        with contextlib.suppress(Settled):
+            options["ftol"] = tolerance
+            minimize(watched, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options)  # type: ignore[call-overload]
+
+    quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
+    try:
+        if rival < np.inf:
+            descend(quick, ROUGHLY)
+            if not f.fun < rival:
+                return f.outcome(converged=True)
+        descend(quick)
+        if not gradients:
+            descend(partial(f.with_differences, central=True))
+    except Spent:
+        return f.outcome(converged=False)
+    return f.outcome(converged=True)
+
+
+def _cobyqa(f: _Counted) -> Polished:
+    """COBYQA, a trust region around quadratic models of values."""
+    from scipy.optimize import Bounds, minimize
+
+    place = f.place
+    bounds = Bounds((place.low - place.x) / place.unit, (place.high - place.x) / place.unit)
+    try:
+        minimize(f.value, np.zeros(place.x.size), method="COBYQA", bounds=bounds, options={"final_tr_radius": 1e-8})
+    except Spent:
+        return f.outcome(converged=False)
+    return f.outcome(converged=True)
