@@ -1,0 +1,98 @@
+"""What the tables and figures speak of: the runs of one suite, dimension and budget that the records hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from coco_study.records import Record
+from coco_study.settings import Cell, Method
+from coco_study.suites import INSTANCES, Place, functions, is_training
+
+Chosen = Mapping[str, Sequence[Record]]
+"""The records of each method, with one set of settings."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One suite, dimension and budget, and who was run there on which of its functions."""
+
+    suite: str
+    d: int
+    times: int
+    functions: tuple[int, ...]
+    instances: tuple[int, ...]
+    chosen: Chosen
+
+    @property
+    def budget(self) -> int:
+        """Evaluations."""
+        return self.times * self.d
+
+    @property
+    def title(self) -> str:
+        """How the column is headed."""
+        noisy = ", noisy" if self.suite == "bbob-noisy" else ""
+        return f"{self.d}-D, {self.times:,} d{noisy}"
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """Its problems."""
+        return [Place(suite=self.suite, d=self.d, f=f, i=i) for f in self.functions for i in self.instances]
+
+    @cached_property
+    def runs(self) -> dict[tuple[str, Place], Record]:
+        """What each method showed on each problem. Of two runs of the same the last counts."""
+        wanted = set(self.places)
+        return {
+            (name, record.place): record
+            for name, records in self.chosen.items()
+            for record in records
+            if record.place in wanted and self.budget in record.budgets
+        }
+
+    def count(self, name: str) -> int:
+        """On how many of the problems a method was run."""
+        return sum((name, place) in self.runs for place in self.places)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Who was run on all of them: only these are compared."""
+        return [name for name in self.chosen if self.places and self.count(name) == len(self.places)]
+
+
+def columns_of(
+    cells: Iterable[Cell], chosen: Chosen, *, training: bool | None, instances: tuple[int, ...] = INSTANCES
+) -> list[Column]:
+    """The columns of the tables, for the training functions, the others, or (None) all."""
+    return [
+        Column(
+            suite=cell.suite,
+            d=cell.d,
+            times=times,
+            functions=tuple(f for f in functions(cell.suite) if training in (None, is_training(f))),
+            instances=instances,
+            chosen=chosen,
+        )
+        for cell in cells
+        for times in cell.budgets
+    ]
+
+
+def choose(records: Iterable[Record], methods: Iterable[Method]) -> tuple[Chosen, list[str]]:
+    """The records of some methods under their present settings, and what is odd about them."""
+    kept: dict[str, list[Record]] = {method.name: [] for method in methods}
+    digests = {method.name: method.digest for method in methods}
+    others: dict[str, int] = {}
+    for record in records:
+        if record.digest == digests.get(record.method):
+            kept[record.method].append(record)
+        elif record.method in kept:
+            others[record.method] = others.get(record.method, 0) + 1
+    odd = [f"{name}: {number} records with other settings are left out." for name, number in others.items()]
+    for name, of in kept.items():
+        codes = {record.code for record in of}
+        if len(codes) > 1:
+            odd.append(f"{name}: its records are of {len(codes)} versions of our code ({', '.join(sorted(codes))}).")
+    return kept, odd

@@ -1,0 +1,77 @@
+"""How long it would take: each method timed for some hundred evaluations, and each function for a few."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import lru_cache
+
+import numpy as np
+
+from coco_study.jobs import Job
+from coco_study.settings import Method
+from coco_study.suites import LOWER, UPPER, Place, functions, opened
+from coco_study.watched import Spent, Watched
+
+Column = tuple[str, int, int]
+"""Suite, d and the budget that runs are for."""
+
+
+def hours(jobs: Iterable[Job]) -> dict[tuple[str, Column], float]:
+    """Hours of the processor for each method and column."""
+    found: dict[tuple[str, Column], float] = {}
+    names: dict[str, Method] = {}
+    runs: dict[tuple[str, Column], int] = {}
+    for job in jobs:
+        names[job.method.name] = job.method
+        key = job.method.name, (job.place.suite, job.place.d, job.budgets[-1])
+        runs[key] = runs.get(key, 0) + 1
+    for (name, (suite, d, budget)), number in runs.items():
+        seconds = own_seconds(names[name], suite, d, budget) + function_seconds(suite, d)
+        found[name, (suite, d, budget)] = number * budget * seconds / 3600
+    return found
+
+
+def own_seconds(method: Method, suite: str, d: int, budget: int) -> float:
+    """What the method takes an evaluation, less the function: of max(500, 5 d), after some that import and compile."""
+    place = Place(suite=suite, d=d, f=functions(suite)[2], i=1)
+    box = np.full(d, LOWER), np.full(d, UPPER)
+    for evaluations in (50, min(budget, max(500, 5 * d))):
+        with opened(place) as problem, warnings.catch_warnings(), suppress(Spent):
+            warnings.simplefilter("ignore")
+            fun = Watched(problem, fopt=place.fopt, budgets=[evaluations], noisy=place.noisy)
+            begin = time.process_time()
+            method.bound()(fun, place.x0, *box, budget, place.seed)
+        took = (time.process_time() - begin) / fun.count
+    return max(took - _seconds(place), 0.0)
+
+
+@lru_cache
+def function_seconds(suite: str, d: int) -> float:
+    """The mean over a suite's functions of the time of an evaluation."""
+    return float(np.mean([_seconds(Place(suite=suite, d=d, f=f, i=1)) for f in functions(suite)]))
+
+
+def _seconds(place: Place, repeats: int = 10) -> float:
+    points = np.random.default_rng(0).uniform(LOWER, UPPER, (repeats + 1, place.d))
+    with opened(place) as problem:
+        problem(points[0])
+        begin = time.process_time()
+        for x in points[1:]:
+            problem(x)
+        return (time.process_time() - begin) / repeats
+
+
+def lines(found: dict[tuple[str, Column], float], names: Sequence[str]) -> list[str]:
+    """The hours as a table; a run for the largest budget shows the smaller ones too where nothing stands."""
+    columns = sorted({column for _, column in found})
+    heads = [f"{suite} d={d} {budget // d}d" for suite, d, budget in columns]
+    wide = max(map(len, names))
+    rows = ["  ".join([" " * wide, *heads, "total"])]
+    for name in [*names, "total"]:
+        of = [sum(h for (who, c), h in found.items() if c == column and name in (who, "total")) for column in columns]
+        cells = [f"{h:.2f}".rjust(len(head)) if h else " " * len(head) for h, head in zip(of, heads, strict=True)]
+        rows.append("  ".join([name.ljust(wide), *cells, f"{sum(of):.2f}".rjust(5)]))
+    return rows

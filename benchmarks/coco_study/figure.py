@@ -1,0 +1,90 @@
+"""Two figures from the records: ECDFs of targets, and mean ranks with critical differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coco_study.cells import Column
+from coco_study.statistics import ecdf, rank
+from coco_study.suites import is_multimodal
+
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
+OURS = "#000000"
+
+
+def draw(columns: Sequence[Column], folder: Path) -> list[str]:
+    """Write both, and say their names."""
+    if not columns:
+        return []
+    try:
+        import matplotlib
+    except ImportError:
+        raise ImportError('Figures need matplotlib: pip install "slgh[plot]", or give --no-figures.') from None
+    matplotlib.use("Agg")
+    style = styles(list(columns[0].chosen))
+    for name, paint in (("coco_ecdf.png", paint_ecdf), ("coco_ranks.png", paint_ranks)):
+        figure, axes = panels(len(columns), height=2.6 if paint is paint_ecdf else 2.9)
+        for column, axis in zip(columns, axes, strict=False):
+            paint(axis, column, style)
+        for axis in axes[len(columns) :]:
+            axis.set_visible(False)
+        if paint is paint_ecdf:
+            lines = {line.get_label(): line for axis in axes[: len(columns)] for line in axis.lines}
+            handles = [lines[name] for name in style if name in lines]
+            figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False)
+        figure.savefig(folder / name, dpi=120, metadata={"Software": None})
+    return ["coco_ecdf.png", "coco_ranks.png"]
+
+
+def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """How each method is drawn: ours black and thick, the others in colours."""
+    found, peers = {}, 0
+    for name in names:
+        if name.startswith("slgh"):
+            found[name] = {"color": OURS, "linewidth": 2.4, "zorder": 3}
+        else:
+            dash = "-" if peers < len(COLOURS) else "--"
+            found[name] = {"color": COLOURS[peers % len(COLOURS)], "linewidth": 1.3, "linestyle": dash}
+            peers += 1
+    return found
+
+
+def panels(number: int, *, height: float) -> tuple[Any, list[Any]]:
+    """Axes in rows of three."""
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(number / 3)
+    figure = Figure(figsize=(11, height * rows + 0.6), layout="constrained")
+    return figure, list(figure.subplots(rows, 3, squeeze=False).flat)
+
+
+def paint_ecdf(axis: Any, column: Column, style: dict[str, dict[str, Any]]) -> None:
+    """The share of targets reached against evaluations, over the test functions."""
+    evaluations = np.geomspace(1, column.budget, 200)
+    for name in column.methods:
+        axis.plot(
+            evaluations / column.d, ecdf(column.runs, name, column.places, evaluations), label=name, **style[name]
+        )
+    axis.set(xscale="log", xlim=(1 / column.d, column.times), ylim=(0, None), title=column.title)
+    axis.set_xlabel("evaluations / d")
+    axis.set_ylabel("targets reached")
+    axis.grid(alpha=0.25)
+
+
+def paint_ranks(axis: Any, column: Column, style: dict[str, dict[str, Any]]) -> None:
+    """Mean ranks over all test functions (dots) and the multimodal ones (rings); the bar is CD from the best."""
+    found = rank(column.runs, column.methods, column.places, column.budget)
+    rugged = [place for place in column.places if is_multimodal(place.f)]
+    on_rugged = rank(column.runs, column.methods, rugged, column.budget)
+    names = sorted(column.methods, key=lambda name: -found.ranks[name])
+    for y, name in enumerate(names):
+        axis.plot(found.ranks[name], y, "o", color=style[name]["color"])
+        axis.plot(on_rugged.ranks[name], y, "o", color=style[name]["color"], markerfacecolor="none")
+    axis.axvspan(found.best, found.best + found.critical_difference, color="0.9", zorder=0)
+    axis.set_yticks(range(len(names)), names)
+    axis.set(xlim=(0.5, len(names) + 0.5), title=column.title, xlabel="mean rank")

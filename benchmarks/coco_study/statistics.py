@@ -1,0 +1,86 @@
+"""Ranks, their critical difference, and the area under the ECDF of targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata, studentized_range
+
+from coco_study.records import Record
+from coco_study.suites import PRECISION, TARGETS, Place
+
+Runs = Mapping[tuple[str, Place], Record]
+"""Of a cell: what each method showed on each problem, at the cell's budget."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """Mean ranks of methods over functions, 1 is best, and how far apart they must be to differ."""
+
+    ranks: dict[str, float]
+    functions: int
+    critical_difference: float
+
+    @property
+    def best(self) -> float:
+        """The least mean rank."""
+        return min(self.ranks.values())
+
+    def ties(self, name: str) -> bool:
+        """Whether a method is within the critical difference of the best."""
+        return self.ranks[name] - self.best <= self.critical_difference
+
+
+def value(record: Record, budget: int) -> float:
+    """f - fopt at a budget; all that is below the last target is the same."""
+    return max(record.at[record.budgets.index(budget)], PRECISION)
+
+
+def rank(runs: Runs, methods: Sequence[str], places: Iterable[Place], budget: int) -> Ranking:
+    """Mean ranks: of the methods on each problem, averaged over a function's instances, then over functions.
+
+    The critical difference is Nemenyi's at 5 % with N = the number of functions: instances of a function are no
+    independent samples. Averages over instances are steadier than the ranks of one, so it errs on the safe side.
+    """
+    by_function: dict[int, list[NDArray[np.float64]]] = {}
+    for place in places:
+        values = [value(runs[name, place], budget) for name in methods]
+        by_function.setdefault(place.f, []).append(rankdata(values))
+    means = np.mean([np.mean(ranks, axis=0) for ranks in by_function.values()], axis=0)
+    return Ranking(
+        ranks=dict(zip(methods, map(float, means), strict=True)),
+        functions=len(by_function),
+        critical_difference=critical_difference(len(methods), len(by_function)),
+    )
+
+
+def critical_difference(methods: int, functions: int) -> float:
+    """Nemenyi's: q_0.05(k, infinity) / sqrt(2) * sqrt(k (k + 1) / (6 N))."""
+    if methods < 2:
+        return 0.0
+    q = float(studentized_range.ppf(0.95, methods, np.inf))
+    return q / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * functions))
+
+
+def median(runs: Runs, name: str, places: Iterable[Place], budget: int) -> float:
+    """The median f - fopt over instances."""
+    return float(np.median([value(runs[name, place], budget) for place in places]))
+
+
+def area(record: Record, budget: int) -> float:
+    """The area under the run's ECDF of targets: the mean over COCO's 51 targets of 1 - log(n) / log(budget).
+
+    n is the evaluation that reached the target; a target not reached within the budget counts 0.
+    """
+    reached = (1 - math.log(n) / math.log(budget) for n in record.hits if n <= budget)
+    return sum(reached) / len(TARGETS)
+
+
+def ecdf(runs: Runs, name: str, places: Sequence[Place], evaluations: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The share of (problem, target) pairs reached within so many evaluations."""
+    hits = np.sort([n for place in places for n in runs[name, place].hits])
+    return np.searchsorted(hits, evaluations, side="right") / (len(places) * len(TARGETS))

@@ -1,0 +1,111 @@
+"""What COCO asks: its suites, the functions we may look at and those we may not, starts, optima and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUITES = ("bbob", "bbob-largescale", "bbob-noisy")
+
+TRAINING = (1, 2, 3, 5, 8, 10, 12, 15, 17, 20, 22)
+"""Constants are chosen on these functions, instances 1 to 5, and on no others."""
+
+MULTIMODAL = 15
+"""From this function on BBOB's are multimodal."""
+
+INSTANCES = (6, 7, 8)
+"""The instances of the table; none of them was looked at while choosing."""
+
+TARGETS = tuple(10 ** (2 - k / 5) for k in range(51))
+"""COCO's: f - fopt = 10^2, 10^1.8, ..., 10^-8."""
+
+PRECISION = TARGETS[-1]
+"""Below it all values are the same: COCO's last target."""
+
+BENEATH = {1: (101, 107), 8: (104, 110), 7: (113,), 10: (116,), 14: (119,), 17: (122,), 19: (125,), 21: (128,)}
+"""Which function of bbob is under the noise of three functions of bbob-noisy each: Gaussian, uniform, Cauchy."""
+
+NOISE_FREE = {first + k: f for f, firsts in BENEATH.items() for first in firsts for k in range(3)}
+
+LOWER, UPPER = -5.0, 5.0
+START = 4.0
+"""Starts are uniform in [-4, 4]^d, where COCO places its optima."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Place:
+    """One problem of a suite."""
+
+    suite: str
+    d: int
+    f: int
+    i: int
+
+    @property
+    def noisy(self) -> bool:
+        """Whether two evaluations of a point differ."""
+        return self.suite == "bbob-noisy"
+
+    @property
+    def entropy(self) -> list[int]:
+        """What its start and its seed are drawn from."""
+        return [SUITES.index(self.suite), self.d, self.f, self.i]
+
+    @property
+    def x0(self) -> NDArray[np.float64]:
+        """The start, the same for all methods."""
+        return np.random.default_rng(self.entropy).uniform(-START, START, self.d)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the method, the same for all."""
+        return int(np.random.default_rng([*self.entropy, 1]).integers(1, 2**31 - 2**20))
+
+    @property
+    def fopt(self) -> float:
+        """The least value: two decimals, drawn from the function and the instance alone (but for rounding, 1e-14)."""
+        from cocoex.bare_problem import BareProblem
+
+        return float(BareProblem("bbob", plain(self.f), 2, self.i).best_value())
+
+
+def functions(suite: str) -> tuple[int, ...]:
+    """The numbers of a suite's functions."""
+    return tuple(sorted(NOISE_FREE)) if suite == "bbob-noisy" else tuple(range(1, 25))
+
+
+def plain(f: int) -> int:
+    """The number of the function of bbob that this one is, less its noise."""
+    return NOISE_FREE.get(f, f)
+
+
+def is_training(f: int) -> bool:
+    """Whether constants were chosen on this function, with noise or without."""
+    return plain(f) in TRAINING
+
+
+def is_multimodal(f: int) -> bool:
+    """Whether it is one of f15 to f24, with noise or without."""
+    return plain(f) >= MULTIMODAL
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Any]:
+    """COCO's problem; a new suite each time, since that begins the noise of bbob-noisy anew."""
+    import cocoex
+
+    index = place.f - 100 * place.noisy
+    chosen = f"dimensions: {place.d} function_indices: {index}"
+    suite = cocoex.Suite(place.suite, f"instances: {place.i}", chosen)
+    problem = suite[0]
+    try:
+        if problem.id_triple != (place.f, place.d, place.i):
+            raise RuntimeError(f"`cocoex` opened {problem.id} for {place}.")
+        yield problem
+    finally:
+        problem.free()

@@ -1,0 +1,144 @@
+"""The Markdown page, from the records alone: the same records give the same page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from coco_study.cells import Chosen, Column, columns_of
+from coco_study.settings import Cell
+from coco_study.statistics import area, median, rank
+from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
+
+READING = "## How to read it"
+"""Where the words begin that are left as they are."""
+
+HEAD = f"""# Ours beside its peers on COCO
+
+Written by `python benchmarks/coco.py table` from the records in `benchmarks/coco_records`. All methods have the same
+budgets and start from the same points, uniform in [-4, 4]^d; their settings, with the reasons, stand in
+`benchmarks/coco_study/settings.toml`.
+
+Constants were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5.
+The first tables are over the *test* functions, all others, on instances {", ".join(map(str, INSTANCES))}; what the
+training functions show on these instances comes after. A function of bbob-noisy is a training function if the one under
+its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures it.
+
+A **rank** is a method's place by f - fopt at the end of the budget: 1 is best, values below {PRECISION:.0e} tie, and
+ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
+Nemenyi's critical difference at 5 % with N = the number of functions, since instances of one function are not
+independent. The best is bold; ° marks those within CD of it.
+
+The **area** is that under the ECDF of targets: the mean over problems and over COCO's 51 targets, fopt + 10^2 to
+fopt + 10^-8, of 1 - log(n) / log(budget), where n is the evaluation that reached the target; 0 where none did.
+"""
+
+Pick = Callable[[int], bool]
+"""Which functions a table is over."""
+
+
+def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Iterable[str], old: str = "") -> str:
+    """The whole page; what `old` has from "How to read it" on is kept."""
+    test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
+    training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
+    everything = [column for column in columns_of(cells, chosen, training=None) if column.methods]
+    noisy = [column for column in everything if column.suite == "bbob-noisy"]
+    parts = [
+        HEAD,
+        *(f"![{name}]({name})\n" for name in figures),
+        *section("Mean rank, test functions", test, rank_rows(test, lambda f: True)),
+        *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
+        *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
+        *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
+        *section("Mean rank, training functions", training, rank_rows(training, lambda f: True)),
+        *section("Mean rank, all 30 functions of bbob-noisy", noisy, rank_rows(noisy, lambda f: True)),
+        *(part for column in everything for part in medians(column)),
+        *missing([*test, *training], chosen),
+        *(f"{text}\n" for text in odd),
+    ]
+    _, found, words = old.partition(READING)
+    return "\n".join(parts) + (f"\n{READING}{words}" if found else "")
+
+
+def section(title: str, columns: Sequence[Column], rows: list[list[str]]) -> Iterator[str]:
+    """A heading and a table, where there is something to show."""
+    if columns:
+        yield f"## {title}\n"
+        yield "\n".join(table(["", *(column.title for column in columns)], rows)) + "\n"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Markdown's."""
+    aligned = ["---", *["---:"] * (len(heads) - 1)]
+    return [f"| {' | '.join(row)} |" for row in [heads, aligned, *rows]]
+
+
+def rank_rows(columns: Sequence[Column], pick: Pick) -> list[list[str]]:
+    """A method's mean rank in each column, then N and CD."""
+    rankings = [
+        rank(column.runs, column.methods, [place for place in column.places if pick(place.f)], column.budget)
+        for column in columns
+    ]
+    rows = []
+    for name in _names(columns):
+        entries = []
+        for found in rankings:
+            if name not in found.ranks:
+                entries.append("")
+            elif found.ranks[name] == found.best:
+                entries.append(f"**{found.ranks[name]:.2f}**")
+            else:
+                entries.append(f"{found.ranks[name]:.2f}{'°' if found.ties(name) else ''}")
+        rows.append([name, *entries])
+    rows.append(["CD", *(f"{found.critical_difference:.2f}" for found in rankings)])
+    rows.append(["functions", *(str(found.functions) for found in rankings)])
+    return rows
+
+
+def area_rows(columns: Sequence[Column]) -> list[list[str]]:
+    """A method's mean area in each column."""
+    areas = [
+        {
+            name: float(np.mean([area(column.runs[name, place], column.budget) for place in column.places]))
+            for name in column.methods
+        }
+        for column in columns
+    ]
+    return [[name, *(_marked(of, name, max, "{:.3f}") for of in areas)] for name in _names(columns)]
+
+
+def medians(column: Column) -> Iterator[str]:
+    """The median f - fopt of each method on each function."""
+    yield f"## Median f - fopt, {column.title}\n"
+    rows = []
+    for f in column.functions:
+        places = [place for place in column.places if place.f == f]
+        of = {name: median(column.runs, name, places, column.budget) for name in column.methods}
+        rows.append([f"f{f}", *(_marked(of, name, min, "{:.1e}") for name in column.methods)])
+    yield "\n".join(table(["", *column.methods], rows)) + "\n"
+
+
+def missing(columns: Iterable[Column], chosen: Chosen) -> Iterator[str]:
+    """Who was begun and not finished where, and is therefore not compared there."""
+    counted: dict[tuple[str, str], tuple[int, int]] = {}
+    for column in columns:
+        for name in chosen:
+            count = column.count(name)
+            if 0 < count < len(column.places):
+                had, all_of = counted.get((name, column.title), (0, 0))
+                counted[name, column.title] = had + count, all_of + len(column.places)
+    for (name, title), (count, all_of) in counted.items():
+        yield f"Left out since incomplete: {name} at {title} ({count} of {all_of} problems).\n"
+
+
+def _names(columns: Sequence[Column]) -> list[str]:
+    """Methods of any column, in their order."""
+    return [name for name in columns[0].chosen if any(name in column.methods for column in columns)] if columns else []
+
+
+def _marked(of: dict[str, float], name: str, best: Callable[..., float], form: str) -> str:
+    if name not in of:
+        return ""
+    text = form.format(of[name]) if of[name] > PRECISION or best is max else f"≤ {PRECISION:.0e}"
+    return f"**{text}**" if of[name] == best(of.values()) else text
