@@ -10,8 +10,11 @@ What is run stands in `benchmarks/coco_study/settings.toml`, with the reasons; r
     python benchmarks/coco.py run --methods slgh,cma --suites bbob --d 20,40 --functions test --seconds 500
     python benchmarks/coco.py run --methods slgh,few --variant 'few = {like = "slgh", samples = 2}' --label 2b5f
 
-`--label` names the version of our own methods, so that the records of two versions stand side by side (`slgh@2b5f`).
-`--variant` adds a method for this call. While choosing constants, on the training functions and instances 1 to 5 only:
+From a source tree that is not installed, with PYTHONPATH=src; a library is only needed by the methods that use it, and
+`--records` takes another folder. `--label` names the version of our method, so that the records of two versions stand
+side by side (`slgh@2b5f`). `--variant` adds a method for this call.
+
+While choosing constants, on the training functions and instances 1 to 5 only:
 
     python benchmarks/coco.py run --functions training --instances 1-5 --records out/trials --methods slgh,cma --d 20
     python benchmarks/coco.py ranks --functions training --instances 1-5 --records out/trials --methods slgh,cma
@@ -97,7 +100,7 @@ def draw(args: argparse.Namespace) -> int:
     cells = read_cells()
     chosen, odd = choose(records.read(args.records), methods_of(args))
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
-    figures = figure.draw(test, args.markdown.parent) if args.figures else []
+    figures = figure.draw(test, args.markdown.parent) if args.figures else {}
     old = args.markdown.read_text() if args.markdown.exists() else ""
     args.markdown.write_text(table.page(cells, chosen, odd, figures, old))
     print("\n".join([str(args.markdown), *(str(args.markdown.parent / name) for name in figures), *odd]))
@@ -226,7 +229,7 @@ def parser() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument("--methods", type=names, default=[], help="Names, with commas; all of settings.toml if none.")
     shared.add_argument("--variant", action="append", default=[], help='A further method: few = {like = "slgh", ...}.')
-    shared.add_argument("--label", default="", help="Names the version of our own methods.")
+    shared.add_argument("--label", default="", help="Names the version of our method.")
     shared.add_argument("--records", type=Path, default=records.FOLDER, help="The folder of the records.")
 
     narrow = argparse.ArgumentParser(add_help=False)

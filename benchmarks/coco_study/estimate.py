@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from coco_study.jobs import Job
+from coco_study.jobs import Job, processes
 from coco_study.settings import Method
 from coco_study.suites import LOWER, UPPER, Place, functions, opened
 from coco_study.watched import Spent, Watched
@@ -28,10 +28,16 @@ def hours(jobs: Iterable[Job]) -> dict[tuple[str, Column], float]:
         names[job.method.name] = job.method
         key = job.method.name, (job.place.suite, job.place.d, job.budgets[-1])
         runs[key] = runs.get(key, 0) + 1
-    for (name, (suite, d, budget)), number in runs.items():
-        seconds = own_seconds(names[name], suite, d, budget) + function_seconds(suite, d)
-        found[name, (suite, d, budget)] = number * budget * seconds / 3600
+    with processes(1) as alone:
+        for (name, (suite, d, budget)), number in runs.items():
+            seconds = alone.submit(seconds_each, names[name], suite, d, budget).result()
+            found[name, (suite, d, budget)] = number * budget * seconds / 3600
     return found
+
+
+def seconds_each(method: Method, suite: str, d: int, budget: int) -> float:
+    """What an evaluation takes, the method's share and the function's."""
+    return own_seconds(method, suite, d, budget) + function_seconds(suite, d)
 
 
 def own_seconds(method: Method, suite: str, d: int, budget: int) -> float:

@@ -16,18 +16,24 @@ from coco_study.suites import is_multimodal
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
 OURS = "#000000"
 
+FIGURES = {
+    "coco_ecdf.png": "The share of COCO's targets reached on the test functions, against evaluations.",
+    "coco_ranks.png": "Mean ranks on the test functions (dots; rings: the multimodal ones). Grey: CD from the best.",
+}
+"""The files, and what they show."""
 
-def draw(columns: Sequence[Column], folder: Path) -> list[str]:
-    """Write both, and say their names."""
+
+def draw(columns: Sequence[Column], folder: Path) -> dict[str, str]:
+    """Write both, and say what they show."""
     if not columns:
-        return []
+        return {}
     try:
         import matplotlib
     except ImportError:
         raise ImportError('Figures need matplotlib: pip install "slgh[plot]", or give --no-figures.') from None
     matplotlib.use("Agg")
     style = styles(list(columns[0].chosen))
-    for name, paint in (("coco_ecdf.png", paint_ecdf), ("coco_ranks.png", paint_ranks)):
+    for name, paint in zip(FIGURES, (paint_ecdf, paint_ranks), strict=True):
         figure, axes = panels(len(columns), height=2.6 if paint is paint_ecdf else 2.9)
         for column, axis in zip(columns, axes, strict=False):
             paint(axis, column, style)
@@ -38,7 +44,7 @@ def draw(columns: Sequence[Column], folder: Path) -> list[str]:
             handles = [lines[name] for name in style if name in lines]
             figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False)
         figure.savefig(folder / name, dpi=120, metadata={"Software": None})
-    return ["coco_ecdf.png", "coco_ranks.png"]
+    return FIGURES
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:

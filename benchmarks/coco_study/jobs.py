@@ -64,6 +64,17 @@ def longest_first(jobs: Iterable[Job]) -> list[Job]:
     return sorted(jobs, key=lambda job: job.budgets[-1] * job.place.d * job.method.weight, reverse=True)
 
 
+def processes(workers: int) -> ProcessPoolExecutor:
+    """Processes started afresh, one thread each."""
+    os.environ.update(ONE_THREAD)  # read when their libraries are loaded: too late for this process
+    return ProcessPoolExecutor(
+        workers,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,  # Ctrl-C is left to the parent
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
+
+
 def run_jobs(
     jobs: Iterable[Job], *, workers: int, seconds: float = float("inf")
 ) -> Iterator[tuple[Job, Future[Record]]]:
@@ -71,14 +82,8 @@ def run_jobs(
 
     Closing this generator, as Ctrl-C in the caller does, ends the processes at once.
     """
-    os.environ.update(ONE_THREAD)
     until, left = time.monotonic() + seconds, iter(jobs)
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,  # Ctrl-C is left to the parent
-        initargs=(signal.SIGINT, signal.SIG_IGN),
-    )
+    pool = processes(workers)
     running: dict[Future[Record], Job] = {}
     try:
         while True:

@@ -108,8 +108,8 @@ def pick(methods: dict[str, Method], names: Iterable[str]) -> list[Method]:
 
 
 def labelled(method: Method, label: str) -> Method:
-    """A method of ours under a name that tells which version of the code ran."""
-    return replace(method, name=f"{method.name}@{label}") if label and method.ours else method
+    """Our method, or a variant of it, under a name that tells which version of the code ran."""
+    return replace(method, name=f"{method.name}@{label}") if label and method.run == "slgh" else method
 
 
 def store(name: str, found: dict[str, Any], file: Path = FILE) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -38,7 +38,7 @@ Pick = Callable[[int], bool]
 """Which functions a table is over."""
 
 
-def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Iterable[str], old: str = "") -> str:
+def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
     """The whole page; what `old` has from "How to read it" on is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
@@ -46,7 +46,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Ite
     noisy = [column for column in everything if column.suite == "bbob-noisy"]
     parts = [
         HEAD,
-        *(f"![{name}]({name})\n" for name in figures),
+        *(f"![{shows}]({name})\n" for name, shows in figures.items()),
         *section("Mean rank, test functions", test, rank_rows(test, lambda f: True)),
         *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),

@@ -111,5 +111,6 @@ def watch(run: Run, place: Place, budgets: Sequence[int], *, name: str, keep: Pa
         if keep is not None:
             beside = keep.with_name(f"{keep.name}.{os.getpid()}.tmp")
             shutil.copytree(Path(scratch) / "data", beside)
+            shutil.rmtree(keep, ignore_errors=True)
             beside.replace(keep)
         return read_observed(Path(scratch), budgets, fun.count) if place.noisy else fun.outcome()
