@@ -67,8 +67,11 @@ def _case(
 
 ZEROTH = {"t1": T1, "step": STEP, "samples": SAMPLES}
 
+DEEP = {"shape": 1.0, "alpha": 0.5, "fall": 6e-6}
+"""In the few iterations of a test t falls all the way."""
+
 CASES: dict[str, Case] = {
-    "scale_free": _case("scale_free", lambda k: 2 * SAMPLES, t1=T1, samples=SAMPLES),
+    "scale_free": _case("scale_free", lambda k: 2 * SAMPLES, t1=T1, samples=SAMPLES, **DEEP),
     "gd": _case("gd", lambda k: 2, first_order=True, step=STEP),
     "sgd": _case("sgd", lambda k: 1 + SAMPLES, first_order=True, stochastic=True, step=STEP, samples=SAMPLES),
     "zosgd": _case("zosgd", lambda k: 1 + SAMPLES, **ZEROTH),
@@ -97,7 +100,7 @@ CASES: dict[str, Case] = {
     ),
     "zoslgh_r shared xi": _case("zoslgh_r", lambda k: 1 + SAMPLES, stochastic=True, xi="shared", **ZEROTH),
     "slgh_d stochastic": _case("slgh_d", lambda k: 1 + SAMPLES, first_order=True, stochastic=True, eta=0.01, **ZEROTH),
-    "scale_free stochastic": _case("scale_free", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES),
+    "scale_free stochastic": _case("scale_free", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES, **DEEP),
     "zoslgh_r by theory": _case("zoslgh_r", lambda k: 1 + SAMPLES, t1=T1, samples=SAMPLES, step="theory", L1=5.0),
     "zoslgh_d with error": _case(
         "zoslgh_d", lambda k: 1 + SAMPLES, t1=T1, samples=SAMPLES, eta=0.01, L1=5.0, noise=1e-3
@@ -111,7 +114,7 @@ CASES: dict[str, Case] = {
     "power_gs+double loop": _case(
         "power_gs", lambda k: 11, schedule="double_loop", eps0=0.1, n0=3, t1=T1, step=0.05, sharpness=1.0
     ),
-    "scale_free by ranks": _case("scale_free", lambda k: 2 * SAMPLES, values="ranks", t1=T1, samples=SAMPLES),
+    "scale_free by ranks": _case("scale_free", lambda k: 2 * SAMPLES, values="ranks", t1=T1, samples=SAMPLES, **DEEP),
     "antithetic+derivative": _case("zoslgh_d", lambda k: 1 + 2 * SAMPLES, oracle="antithetic", eta=0.01, **ZEROTH),
 }
 

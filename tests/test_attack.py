@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy.special import log_softmax, softmax
 
 import slgh.attack
 from slgh.attack import AttackResult, Outcome, attack, memory
-from slgh.attack.front_door import pace, radius, usual
+from slgh.attack.front_door import radius, reach, usual
 from slgh.attack.images import shipped_images
 from slgh.attack.model import Asked
 from slgh.attack.networks import network
@@ -489,20 +490,24 @@ def test_channels_in_the_wrong_place_are_hinted_at() -> None:
 
 
 def test_radius_follows_the_images() -> None:
-    assert 2.5 < radius(shipped_images("mnist").pixels().reshape(100, -1)) < 3.5
-    assert 0.1 < radius(shipped_images("cifar10").pixels().reshape(100, -1)) < 0.3
-    assert radius(np.zeros((2, 5))) == 0.1
+    assert radius(shipped_images("mnist").pixels().reshape(100, -1)) == pytest.approx((2.9, 5.3), rel=0.01)
+    assert radius(shipped_images("cifar10").pixels().reshape(100, -1)) == pytest.approx((0.164, 0.896), rel=0.01)
+    assert radius(np.zeros((2, 5))) == (0.1, 0.1)
+    assert radius(np.zeros((0, 5))) == (0.1, 0.1)
 
 
-def test_fewer_queries_make_longer_steps() -> None:
-    assert [pace(q // 21, 10, 3072) for q in (10**6, 10_000, 2_000, 600, 4)] == pytest.approx(
-        [1, 1, 2.23, 4, 4], rel=0.01
-    )
-    assert [pace(q // 21, 10, 784) for q in (10_000, 2_000, 600)] == pytest.approx([1, 1.59, 2.93], rel=0.01)
-    assert pace(2_000 // 21, 10, 64) == 1
+def test_fewer_queries_make_longer_steps_and_more_a_wider_look() -> None:
+    photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
+    few = [reach(photographs, q // 21, 10) for q in (10_000, 2_000, 600, 4)]
+    assert [alpha for _, alpha in few] == pytest.approx([1, 2.23, 4, 4], rel=0.01)
+    assert [t1 for t1, _ in few] == pytest.approx([0.164] * 4, rel=0.01)
+    many = [reach(photographs, q // 21, 10) for q in (20_000, 36_668, 10**6)]
+    assert all(a.t1 < b.t1 and a.alpha > b.alpha for a, b in pairwise(many))
+    assert many[-1].t1 == pytest.approx(0.896, rel=0.01)
+    assert reach(digits, 73_334 // 21, 10) == pytest.approx((5.3, 0.216), rel=0.02)
     a = np.full((1, 784), 0.25)
-    assert usual(a, 600, None, {})["alpha"] == usual(a, 10_000, 600 // 21, {})["alpha"] == pace(28, 10, 784)
-    assert usual(a, 600, None, {"samples": 2})["alpha"] == pace(120, 2, 784)
+    assert usual(a, 600, None, {})["alpha"] == usual(a, 10_000, 600 // 21, {})["alpha"] == reach(a, 28, 10).alpha
+    assert usual(a, 600, None, {"samples": 2})["alpha"] == reach(a, 120, 2).alpha
     assert "alpha" not in usual(a, 600, None, {"update": "adam"})
     assert usual(a, 600, None, {"alpha": 0.3})["alpha"] == 0.3
 

@@ -72,7 +72,7 @@ def test_other_libraries_arrays_are_named() -> None:
         ({"workers": 2, "vectorized": True}, "pass one of the two"),
         ({"sample_xi": 0}, "`sample_xi` must be an integer >= 1"),
         ({"sample_xi": "x"}, "`sample_xi` must be an integer"),
-        ({"method": "zoslgh"}, "`method` must be one of 'auto', 'gd', .* got method='zoslgh'"),
+        ({"method": "zoslgh"}, "`method` must be one of 'auto', 'scale_free', 'gd', .* got method='zoslgh'"),
         ({"oracle": "sideways"}, "`oracle` must be one of 'forward', 'antithetic'"),
         ({"update": 5}, "`update` must be one of 'descent'.* or a part of your own; 5 has no apply, init, name"),
         (

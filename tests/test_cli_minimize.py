@@ -290,6 +290,7 @@ def test_bad_input_is_one_line_with_the_remedy(name: str, folder: Path) -> None:
 
 METHODS = {
     "auto": ["x**4 - 3*x**2 + x", "--x0", "2"],
+    "scale_free": ["x**4 - 3*x**2 + x", "--x0", "2"],
     "gd": ["x**4 - 3*x**2 + x", "--x0", "2", "--step", "0.01"],
     "sgd": ["--fun", "mine:term", "--grad", "mine:term_grad", "--terms", "10", "--x0", "0,0", "--step", "0.1"],
     "zosgd": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.01"],

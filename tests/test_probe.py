@@ -178,10 +178,9 @@ def test_the_score_ranks_t1_as_the_runs_do(name: str) -> None:
     problem = slgh.problems.PROBLEMS[name]()
     found = probe(problem.fun, problem.x0, vectorized=True, seed=1)
     starts = np.tile(problem.x0, (11, 1))
-    runs = [
-        np.median(slgh.minimize(problem.fun, starts, batched=True, vectorized=True, t1=t, seed=0, history=None).fun)
-        for t in found.t
-    ]
+    usual = {"method": "scale_free", "oracle": "antithetic", "shape": 1.0, "alpha": 0.5, "fall": 6e-6}
+    options = {"batched": True, "vectorized": True, "seed": 0, "history": None, **usual}
+    runs = [np.median(slgh.minimize(problem.fun, starts, t1=t, **options).fun) for t in found.t]
     assert spearmanr(found.score, -np.round(runs, 3))[0] > 0.7
 
 

@@ -88,6 +88,7 @@ def test_budget_is_spent_exactly(max_evals: int, samples: int) -> None:
     result = slgh.minimize(
         lambda x: (x**2).sum(axis=-1),
         np.ones(3),
+        method="scale_free",
         t_end=1e-3,
         t1=1.0,
         samples=samples,
@@ -102,7 +103,8 @@ def test_budget_is_spent_exactly(max_evals: int, samples: int) -> None:
 
 
 def test_budget_never_lets_t_rise() -> None:
-    result = slgh.minimize(lambda x: (x**2).sum(), [1.0, 1.0], t_end=50.0, max_evals=100, seed=0, history="full")
+    options = {"method": "scale_free", "max_evals": 100, "seed": 0, "history": "full"}
+    result = slgh.minimize(lambda x: (x**2).sum(), [1.0, 1.0], t_end=50.0, **options)
     np.testing.assert_array_equal(result.history["t"], 1.0)
 
 

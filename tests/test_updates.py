@@ -93,14 +93,16 @@ def test_scale_free_moves_by_a_share_of_the_shell() -> None:
 @given(scale=st.floats(1e-200, 1e200))
 def test_scale_free_does_not_see_the_scale_of_f(scale: float) -> None:
     x, t = X0[None], np.ones(1)
-    plain, _ = ScaleFree().apply(x, Observed(g=G[0][None], cosine=1.0), t, (), np)
-    scaled, _ = ScaleFree().apply(x, Observed(g=scale * G[0][None], cosine=1.0), t, (), np)
+    update = ScaleFree()
+    plain, _ = update.apply(x, Observed(g=G[0][None], cosine=1.0), t, update.init(x, np), np)
+    scaled, _ = update.apply(x, Observed(g=scale * G[0][None], cosine=1.0), t, update.init(x, np), np)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
 
 
 @pytest.mark.parametrize("update", [ScaleFree(), Normalised(step=1.0)])
 def test_x_stays_where_there_is_no_direction(update: Any) -> None:
-    x, _ = update.apply(X0[None], Observed(g=np.zeros((1, 2)), cosine=1.0), np.ones(1), (), np)
+    state = update.init(X0[None], np)
+    x, _ = update.apply(X0[None], Observed(g=np.zeros((1, 2)), cosine=1.0), np.ones(1), state, np)
     np.testing.assert_array_equal(x[0], X0)
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -47,36 +47,54 @@ NOT_HERE = {
 STOPS = ("first success", "end")
 
 
-def radius(a: Array) -> float:
-    r"""The first t of "auto" for images a (B, d) in [-0.5, 0.5]: 0.4 times the median of :math:`|\tanh^{-1}(2a)|`.
+class Reach(NamedTuple):
+    """The first t of "auto" and its `alpha`."""
 
-    x has to be as large as that to move a pixel through half of its range: about 7 for black and white, 0.4 for
-    photographs. At least 0.1, for images that are nearly grey.
+    t1: float
+    alpha: float
+
+
+def radius(a: Array) -> tuple[float, float]:
+    r"""The first t of "auto" for images a (B, d) in [-0.5, 0.5]: for few queries, and for many.
+
+    x has to be as large as :math:`|\tanh^{-1}(2a)|` to move a pixel through half of its range. Few queries take 0.4
+    times the median of it: about 3 for black and white, 0.2 for photographs. Many take 0.8 times its root mean square,
+    where the nearly white and black pixels of photographs count too. At least 0.1, for images that are nearly grey.
     """
     if not a.shape[0]:
-        return LEAST_RADIUS
-    far = np.abs(np.arctanh(backend_of(a).host(a) * (2 * INSIDE)))
-    return max(LEAST_RADIUS, 0.4 * float(np.median(far)))
+        return LEAST_RADIUS, LEAST_RADIUS
+    far = np.abs(np.arctanh(backend_of(a).host(a) * (2 * INSIDE))).astype(float)
+    near, wide = 0.4 * float(np.median(far)), 0.8 * float(np.sqrt(np.mean(far**2)))
+    return max(LEAST_RADIUS, near), max(LEAST_RADIUS, near, wide)
 
 
-def pace(iterations: int, samples: int, d: int) -> float:
-    r"""The `alpha` of "auto" for images of d pixels: longer steps where there are few iterations.
+def reach(a: Array, iterations: int, samples: int) -> Reach:
+    r"""What "auto" begins with for images a (B, d), given its iterations.
 
-    x gets as far as the iterations, T, times the cosine c between estimate and gradient, so that
-    :math:`\alpha = \sqrt{27 / (T c)}`, between 1 and 4. It is 1 for 10,000 queries about a photograph of CIFAR-10.
+    x gets as far as the iterations, T, times the cosine c between estimate and gradient, so that steps of
+    :math:`\alpha = \sqrt{27 / (T c)}` reach what can be reached: 1 for 10,000 queries about a photograph of CIFAR-10,
+    and never more than 4. Where less would do, t is larger and alpha smaller instead, as far as there is time: a wide
+    look finds a way to every image, and short steps a little distorted one. Going the same way in shorter steps takes
+    half as much again.
     """
-    return min(max(1.0, math.sqrt(27 / (max(1, iterations) * zeroth_order_cosine(samples, d)))), 4.0)
+    near, wide = radius(a)
+    alpha = min(math.sqrt(27 / (max(1, iterations) * zeroth_order_cosine(samples, a.shape[1]))), 4.0)
+    ample = min(max(0.0, 1 / alpha - 1), 1.0)
+    t1 = near ** (1 - ample) * wide**ample
+    return Reach(t1, alpha * near / t1 * (1 + ample / 2))
 
 
 def usual(a: Array, max_queries: int | None, max_iter: int | None, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of "auto" for images a (B, d), where they are not given."""
-    chosen: dict[str, Any] = {"t1": radius(a), "samples": SAMPLES, "oracle": "antithetic"} | params
+    samples = params.get("samples", SAMPLES)
+    chosen: dict[str, Any] = {"samples": samples, "oracle": "antithetic"}
     if "schedule" not in params:
-        chosen = {"shape": 1.0, "fall": FALL} | chosen
-    if "update" in params or not isinstance(chosen["samples"], int) or chosen["samples"] < 1:
-        return chosen
-    iterations = [n for n in (max_iter, max_queries and max_queries // (2 * chosen["samples"] + 1)) if n is not None]
-    return {"alpha": pace(min(iterations), chosen["samples"], a.shape[1])} | chosen
+        chosen |= {"shape": 1.0, "fall": FALL}
+    if not isinstance(samples, int) or samples < 1:
+        return chosen | {"t1": radius(a)[0]} | params
+    iterations = [n for n in (max_iter, max_queries and max_queries // (2 * samples + 1)) if n is not None]
+    begin = reach(a, min(iterations), samples)
+    return chosen | {"t1": begin.t1} | ({} if "update" in params else {"alpha": begin.alpha}) | params
 
 
 def attack(

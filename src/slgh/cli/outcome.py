@@ -117,9 +117,9 @@ def parts(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 
 def first_radius(outcome: Outcome) -> float:
-    """The t that the run began with."""
+    """The t that the run began with; steps of a local search, at t = 0, left out."""
     t = outcome.result.history["t"]
-    return float(t[0]) if len(t) else float(outcome.result.t)
+    return float(t[t > 0][0]) if (t > 0).any() else float(outcome.result.t)
 
 
 def at_start(outcome: Outcome) -> float | None:

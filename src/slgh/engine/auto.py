@@ -35,7 +35,7 @@ UNHURRIED = 0.3
 HURRIED, NEEDED = 0.8, 4.0
 """A small budget is used up to this share of the fastest, until t falls by exp(-4) at least."""
 
-LENGTHEN, SHORTEST, LONGEST = 3.0, 0.1, 1.0
+LENGTHEN, SHORTEST, LONGEST = 3.0, 0.2, 1.0
 """alpha is 3 q, within these bounds."""
 
 ITERATIONS, EVERY = 100, 3.0
@@ -103,13 +103,39 @@ def choose_rest(method: Method, params: dict[str, Any], t: NDArray[Any], d: int,
 def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
     """The first t of each problem, (B,): a quarter of the box, or the start's own scale, at least 1.
 
-    With bounds on all variables it is a quarter of their mean width; else the root mean square of x0, but not
-    below 1.
+    With bounds on all variables it is a quarter of the geometric mean of their widths; else the root mean square of
+    x0, but not below 1.
     """
-    if box is not None and np.isfinite(box.low).all() and np.isfinite(box.high).all():
-        width = np.mean(box.high - box.low)
-        if width > 0:
-            return np.full(x0.shape[0], width / 4, x0.dtype)
+    if (shape := _shape(box)) is not None:
+        return np.full(x0.shape[0], shape.mean / 4, x0.dtype)
     peak = np.maximum(np.max(np.abs(x0), axis=1), 1)
     scale = peak * np.sqrt(np.mean((x0 / peak[:, None]) ** 2, axis=1))
     return np.asarray(np.maximum(scale, 1), x0.dtype)
+
+
+def first_widths(box: Box | None, d: int) -> NDArray[np.float64]:
+    """How wide the box is in each variable, (d,), in units of the geometric mean; 1 unless all are bounded."""
+    shape = _shape(box)
+    return np.ones(d) if shape is None else shape.widths
+
+
+class Shape(NamedTuple):
+    """The geometric mean of a box's widths, and the widths (d,) in units of it, 1 for variables that are fixed."""
+
+    mean: float
+    widths: NDArray[np.float64]
+
+
+def _shape(box: Box | None) -> Shape | None:
+    """That of a box whose variables are all bounded, and not all fixed; from ratios, which are the same in any unit."""
+    if box is None:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        width = box.high.astype(float) - box.low.astype(float)
+    peak = float(np.max(width))
+    if not 0 < peak < np.inf or np.isnan(width).any():
+        return None
+    ratio = width / peak
+    moving = ratio > 0
+    mean = float(np.exp(np.mean(np.log(ratio[moving]))))
+    return Shape(peak * mean, np.where(moving, ratio, mean) / mean)

@@ -17,13 +17,11 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.engine.advance import advance
-from slgh.engine.auto import choose_pace
+from slgh.engine.auto import choose_pace, first_widths
 from slgh.engine.history import Row
 from slgh.engine.iterate import iterate
 from slgh.engine.look import Verdict, affordable_lines, look
-from slgh.engine.places import rows_of
 from slgh.engine.polish import UNIT, Place, Request, polish
-from slgh.engine.state import map_leaves
 from slgh.parts import Query
 from slgh.result import Status
 
@@ -56,8 +54,13 @@ WIDE = 1.6
 
 
 class Outcome(NamedTuple):
-    """What a stage found: a point, f there, a number to decide by, and how many evaluations it left."""
+    """What a stage found: a point, f there, a number to decide by, and how many evaluations it left.
 
+    The number is the verdict of the look; whether a homotopy was begun (1), or given up (-1), having met no finite
+    value; whether a local solver came to its end.
+    """
+
+    stage: str
     x: NDArray[np.float64]
     fun: float
     note: int = 0
@@ -89,10 +92,12 @@ class Campaign:
         """The answers that the present stage has had."""
         self.told: list[NDArray[np.float64]] = []
         """Answers from a checkpoint that it is yet to be given again."""
+        self.stage = ""
+        """What goes on at present: a homotopy, a polish, or neither."""
         self.until: int | None = None
         """The iteration that ends the present homotopy."""
-        self.verdict: Verdict | None = None
-        self.counts = dict.fromkeys(("homotopy", "polish"), 0)
+        self.retreats = 0
+        """How often it has been begun again."""
 
     def conversation(self, run: Run) -> Generator[Any, Any, None]:
         """All stages, until the budget is spent or nothing is left to do."""
@@ -103,9 +108,12 @@ class Campaign:
         polishes = "polish" in self.stages and budget >= LEAST * gradient
         lines = affordable_lines(budget) if polishes and "look" in self.stages else 0
         if lines:
-            self.verdict = Verdict((yield from self.asked(run, _looked(x0, self.anywhere(run, lines)))).note)
+            eps = float(np.finfo(run.whole.x.dtype).eps)
+            yield from self.asked(run, _looked(x0, self.anywhere(run, lines), eps))
         if not polishes or self.noisy:
-            yield from self.homotopy(run, x0, t1, self.left)
+            end = yield from self.homotopy(run, x0, t1, self.left)
+            if end.note < 0:
+                run.stop(Status.NONFINITE)
         elif "homotopy" not in self.stages:
             yield from self.polish(run, x0)
             yield from self.elsewhere(run, gradient)
@@ -115,9 +123,11 @@ class Campaign:
             yield from self.polish(run, self.lowest(run).x)
             while "restarts" in self.stages and self.left > WORTH * gradient:
                 before = self.lowest(run)
-                yield from self.homotopy(run, before.x, NEARER * t1, int(MORE * self.left))
-                if self.lowest(run).fun < before.fun:
-                    yield from self.polish(run, self.outcomes[-1].x)
+                end = yield from self.homotopy(run, before.x, NEARER * t1, int(MORE * self.left))
+                if not end.note:
+                    break
+                if (lowest := self.lowest(run)).fun < before.fun:
+                    yield from self.polish(run, lowest.x)
         else:
             yield from self.polish(run, x0)
             if self.left > AGAIN * gradient:
@@ -127,19 +137,31 @@ class Campaign:
             yield from self.elsewhere(run, gradient)
 
     @property
+    def verdict(self) -> Verdict | None:
+        """Of the look, where there was one."""
+        return next((Verdict(o.note) for o in self.outcomes if o.stage == "look"), None)
+
+    @property
     def noisy(self) -> bool:
         """Whether f has answered differently at the same point."""
         return self.verdict is Verdict.NOISY
+
+    def count(self, stage: str) -> int:
+        """How many homotopies, or local searches, there have been."""
+        ended = sum(o.stage == stage and (stage != "homotopy" or o.note != 0) for o in self.outcomes)
+        return ended + (self.stage == stage)
 
     def lowest(self, run: Run) -> Outcome:
         """The lowest point so far, remembered like a stage, since the run goes on to lower ones."""
         if self.before:
             return self.skip()
-        return self.done(run, Outcome(run.whole.x_best[0].astype(float), float(run.whole.f_best[0])))
+        return self.done(run, Outcome("restarts", run.whole.x_best[0].astype(float), float(run.whole.f_best[0])))
 
     def elsewhere(self, run: Run, gradient: int) -> Generator[Any, Any, None]:
-        """Polish from points anywhere, as long as the budget lasts."""
-        while "restarts" in self.stages and self.left > gradient:
+        """Polish from points anywhere, as long as the budget lasts and is used."""
+        before = self.left + 1
+        while "restarts" in self.stages and gradient < self.left < before:
+            before = self.left
             yield from self.polish(run, self.anywhere(run, 1)[0])
 
     def anywhere(self, run: Run, n: int) -> NDArray[Any]:
@@ -158,25 +180,28 @@ class Campaign:
         """Lower x and t together by so many evaluations; where it ends, and f there."""
         if self.before:
             return self.skip()
-        for _ in range(RETREATS + 1):
+        kept = self.left - evals
+        while True:
             if self.until is None and not self.begin(run, x, t, evals):
-                return self.done(run, Outcome(x, np.inf))
+                return self.done(run, Outcome("homotopy", x, np.inf))
+            self.stage = "homotopy"
             while run.active.size and run.k < (self.until or 0):
                 run.check_limits()
                 yield from run.unbroken(advance(run) if run.loop else iterate(run))
             run.gather()
             if run.active.size:
                 break
-            if run.status[0] != Status.NONFINITE:
-                run.stop(Status(int(run.status[0])))
+            status, nothing = Status(int(run.status[0])), not np.isfinite(run.whole.f_best[0])
+            if status != Status.NONFINITE or (self.retreats == RETREATS and nothing):
+                run.stop(status)
             run.revive()
-            self.until, t, evals = None, float(run.whole.t[0]) / 10, run.affordable
-        else:
-            run.stop(Status.NONFINITE)
-        self.counts["homotopy"] += 1
+            if self.retreats == RETREATS:
+                return self.done(run, Outcome("homotopy", x, np.inf, -1))
+            self.retreats += 1
+            self.until, t, evals = None, float(run.whole.t[0]) / 10, run.affordable - kept
         end = run.inside(run.whole.x)[0].astype(float)
         if self.noisy or run.affordable < 1:
-            return self.done(run, Outcome(end, np.inf))
+            return self.done(run, Outcome("homotopy", end, np.inf, 1))
         return (yield from self.asked(run, _valued(end)))
 
     def begin(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
@@ -195,36 +220,31 @@ class Campaign:
             update = dataclasses.replace(update, alpha=pace.alpha)
         schedule = dataclasses.replace(schedule, fall=pace.fall, t_end=None, iterations=T)
         first, start = np.full_like(whole.t, t), np.asarray(x, whole.x.dtype)[None]
-        run.whole = whole._replace(
-            x=start,
-            t=first,
-            schedule=schedule.init(first, np.minimum(whole.floor, first), np),
-            update=update.init(start, np),
-            bad=np.zeros_like(first),
+        run.go_on_from(
+            whole._replace(
+                x=start,
+                t=first,
+                schedule=schedule.init(first, np.minimum(whole.floor, first), np),
+                update=update.init(start, np),
+                bad=np.zeros_like(first),
+            )
         )
-        run.state = map_leaves(lambda leaf: run.backend.native(leaf[run.members]), run.whole)
-        if run.loop is not None:
-            run.carry = rows_of(run, run.members)
-            run.state = run.carry.state
         self.until = run.k + T
         return True
 
     def polish(self, run: Run, x: NDArray[Any]) -> Generator[Any, Any, Outcome]:
         """A local solver from x with all that is left."""
+        self.stage = "polish"
         dtype = run.whole.x.dtype
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if run.box is not None:
             low, high = run.box.low.astype(float), run.box.high.astype(float)
-        place = Place(x=np.asarray(x, float), unit=UNIT * float(run.t1[0]), low=low, high=high, dtype=dtype)
+        unit = UNIT * float(run.t1[0]) * first_widths(run.box, x.size)
+        place = Place(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=dtype)
         rival = min((o.fun for o in self.outcomes), default=np.inf)
-        talk = _polished(place, self.left, rival, gradients=bool(self.gradients))
-        found = yield from self.asked(run, talk, iterations=True)
-        self.counts["polish"] += 1
-        return found
+        return (yield from self.asked(run, _polished(place, self.left, rival, gradients=bool(self.gradients))))
 
-    def asked(
-        self, run: Run, talk: Generator[Request, Any, Outcome], *, iterations: bool = False
-    ) -> Generator[Any, Any, Outcome]:
+    def asked(self, run: Run, talk: Generator[Request, Any, Outcome]) -> Generator[Any, Any, Outcome]:
         """A stage on the host: its requests are put to the user's function, or answered from a checkpoint."""
         if self.before:
             return self.skip()
@@ -236,16 +256,17 @@ class Campaign:
                     answer = self.told.pop(0)
                     self.log.append(answer)
                 else:
-                    answer = yield from self.ask(run, request, iterations=iterations)
+                    answer = yield from self.ask(run, request)
         except StopIteration as end:
             return self.done(run, end.value)
         finally:
             talk.close()
 
-    def ask(self, run: Run, request: Request, *, iterations: bool) -> Generator[Any, Any, NDArray[Any]]:
+    def ask(self, run: Run, request: Request) -> Generator[Any, Any, NDArray[Any]]:
         """Put one request to the user's function, and do what follows from the answer."""
-        limits, dtype = run.limits, run.whole.x.dtype
-        if limits.max_seconds is not None and run.elapsed() >= limits.max_seconds:
+        seconds, dtype = run.limits.max_seconds, run.whole.x.dtype
+        _stop_at_target(run)
+        if seconds is not None and run.elapsed() >= seconds:
             run.stop(Status.MAX_SECONDS)
         points = request.points.astype(dtype)
         t = run.backend.native(np.zeros((1, 1), dtype)) if self.gradients == "F.grad" else None
@@ -257,11 +278,10 @@ class Campaign:
         if not request.gradient:
             lowest = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
             run.found(points[lowest], values[lowest])
-            if iterations:
+            if request.stands:
                 stopped = self.iterated(run, points[:1], values[:1].astype(dtype))
         run.mark()
-        if limits.target is not None and run.whole.f_best[0] <= limits.target:
-            run.stop(Status.TARGET)
+        _stop_at_target(run)
         run.after_contact(stopped=stopped)
         return values
 
@@ -276,7 +296,7 @@ class Campaign:
 
     def skip(self) -> Outcome:
         """What a stage found that had ended before the checkpoint."""
-        outcome = self.before.pop(0)
+        outcome, self.stage = self.before.pop(0), ""
         self.outcomes.append(outcome)
         self.left = outcome.left
         return outcome
@@ -285,7 +305,7 @@ class Campaign:
         """Book the end of a stage."""
         self.left = run.affordable
         self.outcomes.append(outcome._replace(left=self.left))
-        self.log, self.until = [], None
+        self.log, self.stage, self.until, self.retreats = [], "", None, 0
         return self.outcomes[-1]
 
     def saved(self) -> dict[str, NDArray[Any]]:
@@ -294,53 +314,56 @@ class Campaign:
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
-            "numbers": np.array([(o.note, o.left) for o in ended], np.int64).reshape(-1, 2),
+            "numbers": np.array([(STAGES.index(o.stage), o.note, o.left) for o in ended], np.int64).reshape(-1, 3),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
-            "until": np.array(-1 if self.until is None else self.until),
+            "now": np.array([-1 if self.until is None else self.until, self.retreats]),
         }
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from what was `saved`."""
         rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
-        self.before = [Outcome(x, fun, *numbers) for x, fun, numbers in rows]
+        self.before = [Outcome(STAGES[stage], x, fun, *more) for x, fun, (stage, *more) in rows]
         sizes, dimensions = arrays["shapes"].T
         parts = np.split(arrays["log"], np.cumsum(sizes)[:-1]) if sizes.size else []
         self.told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]
-        self.until = None if arrays["until"] < 0 else int(arrays["until"])
+        until, self.retreats = arrays["now"].tolist()
+        self.until = None if until < 0 else until
 
     def story(self) -> str:
-        """What was done, in words."""
-        told = []
-        if self.verdict is not None:
-            told.append(f"f looked {self.verdict.name.lower()}")
-        for name, one in (("homotopy", "homotopy"), ("polish", "local search")):
-            if n := self.counts[name]:
-                plural = {"homotopy": "homotopies", "local search": "local searches"}[one]
-                told.append(f"{n} {one if n == 1 else plural}")
-        return ", ".join(told)
+        """What was seen and done, in words."""
+        seen = "" if self.verdict is None else f"f looked {self.verdict.name.lower()}"
+        names = {"homotopy": ("homotopy", "homotopies"), "polish": ("local search", "local searches")}
+        counted = ((self.count(stage), words) for stage, words in names.items())
+        done = ", ".join(f"{n} {words[n != 1]}" for n, words in counted if n)
+        return ": ".join(filter(None, (seen, done)))
+
+
+def _stop_at_target(run: Run) -> None:
+    if run.limits.target is not None and run.whole.f_best[0] <= run.limits.target:
+        run.stop(Status.TARGET)
 
 
 def _once(query: Query) -> Generator[Query, Any, Any]:
     return (yield query)
 
 
-def _looked(x: NDArray[Any], ends: NDArray[Any]) -> Generator[Request, Any, Outcome]:
+def _looked(x: NDArray[Any], ends: NDArray[Any], eps: float) -> Generator[Request, Any, Outcome]:
     """The look, as a stage."""
-    verdict = yield from look(x, ends)
-    return Outcome(x, np.inf, int(verdict))
+    verdict = yield from look(x, ends, eps)
+    return Outcome("look", x, np.inf, int(verdict))
 
 
 def _valued(x: NDArray[Any]) -> Generator[Request, Any, Outcome]:
     """f where a homotopy has ended."""
     value = float((yield Request(x[None]))[0])
-    return Outcome(x, value if np.isfinite(value) else np.inf)
+    return Outcome("homotopy", x, value if np.isfinite(value) else np.inf, 1)
 
 
 def _polished(place: Place, budget: int, rival: float, *, gradients: bool) -> Generator[Request, Any, Outcome]:
     """The polish, as a stage."""
     found = yield from polish(place, budget, rival, gradients=gradients)
-    return Outcome(found.x, found.fun, int(found.converged))
+    return Outcome("polish", found.x, found.fun, int(found.converged))
 
 
 def read_stages(stages: Any) -> tuple[str, ...]:

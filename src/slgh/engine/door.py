@@ -169,6 +169,21 @@ def read_at_once(
     return int(at_once)
 
 
+def plan_campaign(
+    stages: Any, method: Method, facts: Facts, *, single: bool, key: tuple[int, int], given: frozenset[str]
+) -> Campaign | None:
+    """The campaign of "auto", for a single problem whose values count as they are; None for others."""
+    if single and getattr(method.oracle, "values", "raw") == "raw":
+        asks = "F.grad" if facts.closed_form else "grad" if method.oracle.asks == "gradients" else ""
+        return Campaign(read_stages(stages), gradients=asks, key=list(key), given=given)
+    if stages is not STAGES:
+        raise ValueError(
+            "`stages` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
+            f"got stages={stages!r}: leave them out."
+        )
+    return None
+
+
 def make_run(
     x: NDArray[Any],
     backend: Backend,
@@ -208,7 +223,7 @@ def make_run(
         raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
     params = dict(params)
-    stages = read_stages(params.pop("stages", STAGES)) if method == "auto" else ()
+    stages = params.pop("stages", STAGES) if method == "auto" else None
     request = read_request(params, stochastic=stochastic)
     bound = compose(method, params, facts)
     planned = bound.planned
@@ -231,9 +246,9 @@ def make_run(
     applied = None
     if request:
         bound, applied = apply_theory(bound, request, d, T)
+    composed = bound
     if T is not None:
         bound = choose_rest(bound, params, radii(x, bound, box), d, T)
-    composed = bound
     if planned:
         assert T is not None
         bound = bound.over(T)
@@ -269,11 +284,12 @@ def make_run(
     identity["seed"] = used
     keys = entropies(used, B)
     campaign = None
-    ours = not (batched or stochastic or {"oracle", "schedule", "update"} & set(params)) and watch is None
-    if stages and ours and limits.max_iter is None and getattr(bound.oracle, "values", "raw") == "raw":
-        asks = "F.grad" if facts.closed_form else "grad" if bound.oracle.asks == "gradients" else ""
-        campaign = Campaign(stages, gradients=asks, key=list(keys[0]), given=frozenset(params))
-        identity["stages"] = list(stages)
+    if method == "auto":
+        swapped = {"oracle", "schedule", "update"} & set(params)
+        single = not (batched or stochastic or swapped) and watch is None and limits.max_iter is None
+        campaign = plan_campaign(stages, bound, facts, single=single, key=keys[0], given=frozenset(params))
+    if campaign is not None:
+        identity["stages"] = list(campaign.stages)
     run = Run(
         plan=plan,
         state=first_state(x, plan, box, T, keys, burn_in=burn_in(applied)),

@@ -24,7 +24,7 @@ from slgh.engine.campaign import Campaign
 from slgh.engine.history import History
 from slgh.engine.iterate import iterate
 from slgh.engine.limits import Limits
-from slgh.engine.places import refill, waiting
+from slgh.engine.places import refill, rows_of, waiting
 from slgh.engine.progress import Progress
 from slgh.engine.report import report
 from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
@@ -139,7 +139,7 @@ class Run:
                 yield from self.unbroken(self._look_at_start())
             if self.campaign is not None:
                 yield from self.campaign.conversation(self)
-                raise Stop(Status.COMPLETED)
+                raise Stop(Status.COMPLETED if self.k else Status.MAX_EVALS)
             while self.active.size or waiting(self).size:
                 self.check_limits()
                 refill(self)
@@ -187,6 +187,15 @@ class Run:
             noise.seat(self.active, self.began[0, self.active])
         else:
             noise.join(self.active, self.k)
+        self.go_on_from(self.whole)
+
+    def go_on_from(self, whole: State) -> None:
+        """Iterate from this state of all problems."""
+        self.whole = whole
+        self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), whole)
+        if self.loop is not None:
+            self.carry = rows_of(self, self.members)
+            self.state = self.carry.state
 
     def found(self, x: NDArray[Any], fun: float) -> None:
         """Remember a point (d,) of a single problem that was evaluated outside of its iterations, if it is the best."""

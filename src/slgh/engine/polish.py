@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Ask = Callable[["Request"], Floats]
 
 UNIT = 0.4
-"""The solver's unit of length in units of t1: its first step is 1 long. A tenth of the box."""
+"""The solver's unit of length in units of t1 and the widths: its first step is 1 long. A tenth of the box."""
 
 MEMORY = 100
 """Pairs that L-BFGS-B remembers. Its usual 10 take 200 times as many steps on an ellipsoid in 40 variables."""
@@ -44,10 +44,14 @@ CHUNK = 1 << 22
 
 
 class Request(NamedTuple):
-    """What is asked of f: values (n,) at points (n, d), or with `gradient` the gradients (n, d)."""
+    """What is asked of f: values (n,) at points (n, d), or with `gradient` the gradients (n, d).
+
+    `stands`: the first point is where a solver stands, not only one that it measures from.
+    """
 
     points: Floats
     gradient: bool = False
+    stands: bool = False
 
 
 class Polished(NamedTuple):
@@ -63,7 +67,7 @@ class Spent(Exception):
 
 
 class Settled(Exception):
-    """f changes by rounding alone."""
+    """f changes by rounding alone, or the solver has left all bounds."""
 
 
 class Closed(Exception):
@@ -72,10 +76,10 @@ class Closed(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the solver works: from `x`, in units of `unit`, within `low` and `high`, on numbers of `dtype`."""
+    """Where the solver works: from `x`, in units of `unit` (d,), within `low` and `high`, on numbers of `dtype`."""
 
     x: Floats
-    unit: float
+    unit: Floats
     low: Floats
     high: Floats
     dtype: Any
@@ -146,11 +150,11 @@ class _Counted:
         self.still = 0
         self.eps = float(np.finfo(place.dtype).eps)
 
-    def request(self, points: Floats, *, gradient: bool = False) -> Floats:
+    def request(self, points: Floats, *, gradient: bool = False, stands: bool = False) -> Floats:
         if len(points) > self.left:
             raise Spent
         self.left -= len(points)
-        return self.ask(Request(points, gradient))
+        return self.ask(Request(points, gradient, stands))
 
     def see(self, x: Floats, fun: float) -> float:
         """Book the value at x; in the solver's units, where one that is not finite is higher than all before."""
@@ -167,13 +171,20 @@ class _Counted:
             self.x, self.fun = x, fun
         return (fun - self.first) / self.size
 
-    def value(self, z: Floats) -> float:
+    def at(self, z: Floats) -> Floats:
+        """Where z is, if that is a point: f may fall so far that the solver's numbers overflow."""
         x = self.place.at(z)
-        return self.see(x, float(self.request(x[None])[0]))
+        if not np.isfinite(x).all():
+            raise Settled
+        return x
+
+    def value(self, z: Floats) -> float:
+        x = self.at(z)
+        return self.see(x, float(self.request(x[None], stands=True)[0]))
 
     def with_differences(self, z: Floats, *, central: bool) -> tuple[float, Floats]:
         """f and its gradient from d or 2 d values more."""
-        place, x = self.place, self.place.at(z)
+        place, x = self.place, self.at(z)
         step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(place.unit, np.abs(x))
         up = np.where(x + step <= place.high, step, -step)
         ahead = np.clip(x + up, place.low, place.high).astype(place.dtype).astype(float)
@@ -182,7 +193,7 @@ class _Counted:
         for start in range(0, x.size, rows := max(1, CHUNK // x.size)):
             these = np.arange(start, min(x.size, start + rows))
             sides = [_moved(x, these, side) for side in ((ahead, back) if central else (ahead,))]
-            values = self.request(np.concatenate([x[None], *sides] if fun is None else sides))
+            values = self.request(np.concatenate([x[None], *sides] if fun is None else sides), stands=fun is None)
             if fun is None:
                 fun, values = float(values[0]), values[1:]
             before = values[these.size :] if central else fun
@@ -192,8 +203,8 @@ class _Counted:
         return self.see(x, fun), gradient
 
     def with_gradient(self, z: Floats) -> tuple[float, Floats]:
-        x = self.place.at(z)
-        fun = float(self.request(x[None])[0])
+        x = self.at(z)
+        fun = float(self.request(x[None], stands=True)[0])
         gradient = self.scaled(self.request(x[None], gradient=True)[0])
         return self.see(x, fun), gradient
 
@@ -247,7 +258,9 @@ def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
             if not f.fun < rival:
                 return f.outcome(converged=True)
         descend(quick)
-        if not gradients:
+        before = np.inf
+        while not gradients and f.fun < before - 4 * f.eps * abs(f.fun):
+            before = f.fun
             descend(partial(f.with_differences, central=True))
     except Spent:
         return f.outcome(converged=False)
@@ -261,7 +274,8 @@ def _cobyqa(f: _Counted) -> Polished:
     place = f.place
     bounds = Bounds((place.low - place.x) / place.unit, (place.high - place.x) / place.unit)
     try:
-        minimize(f.value, np.zeros(place.x.size), method="COBYQA", bounds=bounds, options={"final_tr_radius": 1e-8})
+        with contextlib.suppress(Settled):
+            minimize(f.value, np.zeros(place.x.size), method="COBYQA", bounds=bounds, options={"final_tr_radius": 1e-8})
     except Spent:
         return f.outcome(converged=False)
     return f.outcome(converged=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.engine.auto import SCALE_FREE
 from slgh.parts import Query, Sight
 from slgh.result import Result, Status
 
@@ -133,18 +134,18 @@ def _final_samples(run: Run, used: int) -> int:
 
 
 def _message(run: Run, status: NDArray[Any]) -> str:
-    """Why the run ended, and for "auto" what was chosen."""
+    """Why the run ended, and for "auto" what was seen, done and chosen."""
     if status.size == 1:
         text = Status(int(status[0])).message
     else:
         kinds, numbers = np.unique(status, return_counts=True)
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
     method = run.plan.method
-    if method.name == "auto":
+    if run.campaign is not None and (story := run.campaign.story()):
+        text += f" {story}."
+    if method.name in SCALE_FREE and (run.campaign is None or run.campaign.count("homotopy")):
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-        if run.campaign is not None:
-            text += f" {run.campaign.story()}."
     elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _high(run).all():
         still, first = _range(run.whole.t), _range(run.t1)
         text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."

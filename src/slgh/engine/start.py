@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from slgh.backends.backend import Keys
 from slgh.backends.streams import pick_index
-from slgh.engine.auto import first_radius
+from slgh.engine.auto import first_radius, first_widths
 from slgh.engine.box import Box
 from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Method
+from slgh.oracles import Scaled
+from slgh.parts import Context, Leaves
 
 
 def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys, burn_in: int = 0) -> State:
@@ -29,7 +31,7 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
     return State(
         x=x,
         t=t,
-        oracle=method.oracle.init(x, ctx),
+        oracle=_first_memory(x, method, box, ctx),
         schedule=method.schedule.init(t, floor, np),
         update=method.update.init(x, np),
         floor=floor,
@@ -44,6 +46,14 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
         worst=-inf,
         watch=() if plan.watch is None else plan.watch.init(x, np),
     )
+
+
+def _first_memory(x: NDArray[Any], method: Method, box: Box | None, ctx: Context) -> Leaves:
+    """What the oracle remembers at first: widths are learnt from those of the box on."""
+    if not isinstance(method.oracle, Scaled):
+        return method.oracle.init(x, ctx)
+    widths = np.broadcast_to(first_widths(box, x.shape[1]).astype(x.dtype), x.shape)
+    return method.oracle.starting(widths, np)
 
 
 def radii(x: NDArray[Any], method: Method, box: Box | None) -> NDArray[Any]:

@@ -3,7 +3,7 @@ r"""Central differences along Gaussian directions: pairs x + t u and x - t u."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from slgh import checks
 from slgh.oracles.asking import (
@@ -14,13 +14,19 @@ from slgh.oracles.asking import (
     cut,
     kept,
     mean,
-    rise,
     slope_mean,
     verdict,
     zeroth_order_cosine,
 )
-from slgh.oracles.ranks import Pairs, rank_differences
+from slgh.oracles.ranks import Pairs, by_ranks
 from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+
+
+class Sums(NamedTuple):
+    """Sums over pairs, (B, d) each: slopes times directions, and what else was learnt; None where nothing was yet."""
+
+    slopes: Any = None
+    lessons: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,10 +89,29 @@ class Antithetic:
         """The next m of them, (B, m, d), valid until the next call."""
         return noise.normal(m)
 
+    def _widths(self, state: Leaves, xp: Any) -> Array | None:
+        """How far the points lie from x in each variable, (B, d), in units of t u; None: 1 in all of them."""
+        return None
+
+    def _lesson(self, even: Answer, u: Array, ctx: Context) -> Array | None:
+        """What the even part of f along some directions teaches, as a sum over them, (B, d); None: nothing."""
+        return None
+
+    def _learnt(self, state: Leaves, lessons: Array | None, good: Any, xp: Any) -> Leaves:
+        """What to remember after an iteration, from the sum of its lessons and the number of pairs that were good."""
+        return state
+
+    def _weighed(self, sums: Sums, odd: Array, even: Answer, u: Array, ctx: Context) -> Sums:
+        """The sums with those of another chunk of pairs, whose values have this odd and this even part."""
+        lesson = self._lesson(even, u, ctx)
+        return Sums(add(sums.slopes, ctx.weigh(odd, u)), sums.lessons if lesson is None else add(sums.lessons, lesson))
+
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, centred = self._paired(ctx), self._centred(ctx)
-        gradient = good = centre = f = F = trace = None
+        widths = self._widths(state, xp)
+        good = centre = f = F = trace = None
+        sums = Sums()
         ranked: list[Pairs] = []
         xi = noise.xi(1) if ctx.stochastic and not paired else None
         chunks = ctx.chunks(self.samples, d)
@@ -94,36 +119,38 @@ class Antithetic:
             u = self._directions(m, noise, xp)
             xi = noise.xi(m) if paired else xi
             centres = 0 if not centred else m if paired else int(centre is None)
-            answer = yield around(x, t, [u, -u], centres=centres, xi=xi, ctx=ctx)
+            moves = u if widths is None else u * widths[:, None, :]
+            answer = yield around(x, t, [moves, -moves], centres=centres, xi=xi, ctx=ctx)
             plus, minus = cut(answer, centres, centres + m), cut(answer, centres + m, centres + 2 * m)
-            odd, ok = rise(plus, minus)
+            ok = both(plus.ok, minus.ok)
             if centred:
                 centre = cut(answer, 0, centres) if centres else centre
                 assert centre is not None
-                ok = both(ok, centre.ok)
-                odd = kept(odd, ok)
+                ok = both(ok, None if centre.ok is None else xp.broadcast_to(centre.ok, plus.values.shape))
                 if paired:
                     f = add(f, xp.sum(kept(centre.values, ok), axis=1))
-            if self.values == "raw":
-                gradient = add(gradient, ctx.weigh(odd, u))
-            else:
-                u_kept = u if len(chunks) == 1 else xp.asarray(u, copy=True)
-                ranked.append(Pairs(Answer(plus.values, ok), Answer(minus.values, ok), u_kept))
             good = add(good, count(ok, m, xp))
             even = kept((plus.values + minus.values) / 2, ok)
+            if self.values == "raw":
+                sums = self._weighed(sums, kept(plus.values - minus.values, ok), Answer(even, ok), u, ctx)
+            else:
+                u_kept = u if len(chunks) == 1 else xp.asarray(u, copy=True)
+                ranked.append(Pairs(plus.values, minus.values, ok, u_kept))
             F = add(F, xp.sum(even, axis=1))
             if centre is not None and ctx.needs & {"trace", "slope"}:
                 bend = kept(even - centre.values, ok)
                 trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
         assert good is not None
-        for odd, u in rank_differences(ranked, xp) if ranked else ():
-            gradient = add(gradient, ctx.weigh(odd, u))
+        for odd, even, pairs in by_ranks(ranked, xp) if ranked else ():
+            sums = self._weighed(sums, odd, Answer(even, pairs.ok), pairs.u, ctx)
         trace = None if trace is None else mean(trace, good, xp) / (t * t)
         if centre is not None:
             f = centre.values[:, 0] if f is None else mean(f, good, xp)
         ok_all, rejected = verdict(good, self.samples, xp)
+        g = slope_mean(sums.slopes, good, 2 * t, xp)
         return Observed(
-            g=slope_mean(gradient, good, 2 * t, xp),
+            g=g if widths is None else g / widths,
+            widths=widths,
             ok=ok_all,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
@@ -131,4 +158,4 @@ class Antithetic:
             F=mean(F, good, xp),
             trace=trace,
             slope=None if trace is None else trace * t,
-        ), ()
+        ), self._learnt(state, sums.lessons, good, xp)

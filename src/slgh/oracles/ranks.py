@@ -23,6 +23,12 @@ def centred_ranks(answer: Answer, xp: Any) -> Array:
     >>> centred_ranks(Answer(np.array([[3.0, 1.0, 9.0, 3.0, 0.0]]), np.array([[1.0, 1.0, 1.0, 1.0, 0.0]])), np)
     array([[ 0. , -0.5,  0.5,  0. ,  0. ]])
     """
+    places, others = _places(answer, xp)
+    return kept(places / (2 * others), answer.ok)
+
+
+def _places(answer: Answer, xp: Any) -> tuple[Array, Any]:
+    """For each value how many are below it less how many are above, (B, n), and how many good ones are not itself."""
     values, ok = answer
     B, n = values.shape
     both_ways = xp.concat([values, -values], axis=0)
@@ -32,26 +38,30 @@ def centred_ranks(answer: Answer, xp: Any) -> Array:
         others = xp.maximum(xp.sum(ok, axis=1, keepdims=True) - 1.0, 1.0)
     # Equal values come in the same order both ways, which their difference takes out.
     places = xp.argsort(xp.argsort(both_ways, axis=1, stable=True), axis=1)
-    return kept(xp.astype(places[:B, :] - places[B:, :], values.dtype) / (2 * others), ok)
+    return xp.astype(places[:B, :] - places[B:, :], values.dtype), others
 
 
 class Pairs(NamedTuple):
-    """A chunk of m antithetic pairs: f(x + t u) and f(x - t u), and the directions u (B, m, d)."""
+    """A chunk of m antithetic pairs: f(x + t u) and f(x - t u), (B, m), which are good, and u (B, m, d)."""
 
-    plus: Answer
-    minus: Answer
+    plus: Array
+    minus: Array
+    ok: Array | None
     u: Array
 
 
-def rank_differences(chunks: list[Pairs], xp: Any) -> Iterator[tuple[Array, Array]]:
-    """For each chunk, the ranks of f(x + t u) less those of f(x - t u), (B, m), and u; ranks are among all chunks."""
-    sides = [side for pairs in chunks for side in (pairs.plus, pairs.minus)]
+def by_ranks(chunks: list[Pairs], xp: Any) -> Iterator[tuple[Array, Array, Pairs]]:
+    """For each chunk the difference and the sum (B, m) of each pair's ranks, which are among the values of all chunks.
+
+    The sums are not centred ranks but whole numbers, so that those that are equal are so to the last bit.
+    """
+    values = xp.concat([side for pairs in chunks for side in (pairs.plus, pairs.minus)], axis=1)
     ok = None
-    if any(side.ok is not None for side in sides):
-        ok = xp.concat([xp.ones_like(side.values) if side.ok is None else side.ok for side in sides], axis=1)
-    ranks = centred_ranks(Answer(xp.concat([side.values for side in sides], axis=1), ok), xp)
-    at = 0
+    if any(pairs.ok is not None for pairs in chunks):
+        known = [xp.ones_like(pairs.plus) if pairs.ok is None else pairs.ok for pairs in chunks]
+        ok = xp.concat([mask for mask in known for _ in range(2)], axis=1)
+    places, others = _places(Answer(values, ok), xp)
+    ranks, at = kept(places / (2 * others), ok), 0
     for pairs in chunks:
-        m = pairs.u.shape[1]
-        yield ranks[:, at : at + m] - ranks[:, at + m : at + 2 * m], pairs.u
-        at += 2 * m
+        plus, minus = slice(at, at := at + pairs.u.shape[1]), slice(at, at := at + pairs.u.shape[1])
+        yield ranks[:, plus] - ranks[:, minus], kept(places[:, plus] + places[:, minus], pairs.ok), pairs

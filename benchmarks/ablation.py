@@ -1,0 +1,294 @@
+"""The ablation: oracle x schedule x update, all that make sense, on BBOB in 40 variables and on the MNIST attack.
+
+    python benchmarks/ablation.py all --estimate                    CPU hours, minutes of the GPU, and nothing else
+    python benchmarks/ablation.py all --workers 16 --device cuda    everything that has no record yet, page, heat map
+
+or piece by piece, at the same time if you like:
+
+    python benchmarks/ablation.py bbob --workers 15      tunes, runs the compositions and the variants of "auto"
+    python benchmarks/ablation.py attack --device cuda   tunes, and attacks with each composition
+    python benchmarks/ablation.py table                  benchmarks/ablation.md and .png, from the records alone
+
+Each goes on where it was broken off. Records are in `benchmarks/ablation_records` (`--records`): JSON lines, a file
+for each composition; `attack/mnist.jsonl`; and `chosen_bbob.json` and `chosen_attack.json`, what was chosen for the
+open values, so that it is not tuned again. `tuning/` holds the runs that the choice for BBOB was made from; once that
+is made it is not read.
+
+Narrower, for trials:
+
+    ... bbob --oracles forward,scaled --schedules ratio --updates descent,scale_free --functions 4,16 --instances 6
+    ... attack --images 4 --queries 300 --device cpu --oracles antithetic --schedules budget
+
+What is compared
+----------------
+Oracles: forward, antithetic, ranks (antithetic by ranks), scaled (antithetic with learnt widths), rademacher, sphere,
+exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
+derivative. Updates: descent, momentum, gain (SPSA's), adam, adamm, normalised, scale_free. Left out are:
+
+- derivative where the oracle does not show the trace (all but forward and antithetic), and with ranks, which are for
+  where the order of values alone is meaningful;
+- ranks and exponential with a falling t (ratio, budget) and an update that multiplies g by its step (descent,
+  momentum, gain): their g is a mean of weights over t, so that steps would grow as t falls, whatever f does;
+- exponential by ranks: weighing ranks, not values, is what the rank oracle does already;
+- double_loop, whose rule compares f from one iteration to the next with an eps0 in units of f: half of the oracles do
+  not ask for f(x), and no eps0 means the same for two functions; harmonic, which belongs to it; tolerant, which needs
+  L1 and the error of f;
+- oracles that need more than values: gradient, sampled_gradient, closed_form; and variance_reduced, for finite sums.
+
+How all are treated alike
+-------------------------
+An iteration has the same number of evaluations for all, 26 (attack: 21), and as many samples as these allow. What a
+part leaves open is chosen for each composition by itself from the same small grid (`ablation_study/bbob.py`,
+`ablation_study/images.py`): t_1 where the schedule does not fall by a given factor, how far t falls where it does,
+the step, N of the exponential, eta of the derivative. Defaults of parts stay. scale_free has no step: its alpha
+follows from how far t falls by the rule of "auto", so that it is tuned with a fifth of the runs.
+
+Units are such that one grid serves all (`ablation_study/building.py`): lengths in widths of the box, steps by the
+length of the first one, and all that has a unit of f (the step of descent, momentum and gain, N, eta) by the standard
+deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step is told each
+function's scale, which is kinder than one number for all functions. In the attack that standard deviation is the
+median over the images that are tuned on.
+
+On BBOB the choice is by mean rank over 6 training functions, instances 1 and 2, at the budget of the comparison, 100
+d; then it is fixed for the test functions (f4, f6, f7, f9, f11, f13, f14, f16, f18, f19, f21, f23, f24), instances 6
+to 8. The score is the mean over test functions of the mean log10(f - fopt), at least -8, shown as the difference from
+the median over compositions. In the attack t_1 is that of "auto" for images, the choice is by mean total loss over
+ten images, and the score the mean total loss at the end over the others; the success rate stands beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ablation_study import bbob, images, page, picture, scores
+from ablation_study.axes import AXES, Composition, compositions
+from ablation_study.building import build
+from ablation_study.runs import missing, run_missing
+from coco import names, numbers
+from coco_study import estimate, records
+from coco_study.jobs import Job
+from coco_study.suites import INSTANCES
+
+from slgh.files import write_text
+
+FOLDER = Path(__file__).parent / "ablation_records"
+PAGE = Path(__file__).with_suffix(".md")
+
+
+def run_bbob(args: argparse.Namespace) -> int:
+    """Tune what is not tuned yet, then run the compositions and the variants of "auto" on the test functions."""
+    until = time.monotonic() + args.seconds
+    cells, chosen = cells_of(args), bbob.chosen(args.records)
+    untuned = [c for c in cells if c.name not in chosen.read()]
+    if args.estimate:
+        return say_hours(args, cells, untuned)
+    if untuned:
+        tuning = args.records / "tuning"
+        print(f"Choosing what {len(untuned)} compositions leave open:")
+        run_missing(bbob.tuning_jobs(untuned), tuning, workers=args.workers, until=until)
+        found: dict[str, list[records.Record]] = {}
+        for record in records.read(tuning):
+            found.setdefault(record.method, []).append(record)
+        for c in untuned:
+            if (values := bbob.best_values(c, found.get(c.name, []))) is not None:
+                chosen.add(c, values, len(bbob.tuning_jobs([c])))
+    tuned = chosen.read()
+    methods = [bbob.method_of(c, tuned[c.name]["values"]) for c in cells if c.name in tuned]
+    print(f"{len(methods)} of {len(cells)} compositions, and {len(bbob.VARIANTS)} variants of auto:")
+    jobs = bbob.comparison_jobs(methods, fs=args.functions, instances=args.instances)
+    jobs += bbob.auto_jobs(fs=args.functions, instances=args.instances) if args.auto else []
+    complete = run_missing(jobs, args.records, workers=args.workers, until=until)
+    return 0 if complete and len(methods) == len(cells) else 1
+
+
+def say_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[Composition]) -> int:
+    """Print the CPU hours of what is left. Values that are not chosen yet cost what any others do."""
+    tuned = bbob.chosen(args.records).read()
+    some = [
+        bbob.method_of(c, tuned[c.name]["values"] if c.name in tuned else bbob.GRID.candidates(c)[0]) for c in cells
+    ]
+    comparison = bbob.comparison_jobs(some, fs=args.functions, instances=args.instances)
+    auto = bbob.auto_jobs(fs=args.functions, instances=args.instances) if args.auto else []
+    groups: dict[str, list[Job]] = {
+        "tuning": missing(bbob.tuning_jobs(untuned), args.records / "tuning"),
+        "compositions": missing(comparison, args.records),
+        "auto": missing(auto, args.records),
+    }
+    total = 0.0
+    for name, jobs in groups.items():
+        hours = sum(estimate.hours(jobs).values())
+        total += hours
+        print(f"{name:13}{len(jobs):7,} runs  {hours:6.2f} CPU hours")
+    minutes = 60 * total / args.workers
+    print(f"{'in all':13}{'':7}       {total:6.2f} CPU hours, {minutes:.0f} minutes on {args.workers} cores")
+    return 0
+
+
+def run_attack(args: argparse.Namespace) -> int:
+    """Tune each composition that is not tuned yet, and attack with it."""
+    until = time.monotonic() + args.seconds
+    cells, chosen = cells_of(args), images.chosen(args.records, args.queries)
+    scene, tuned_on = images.scenes(args.device, args.images, args.queries)
+    spread = images.spread_of(tuned_on)
+    done = {(struck.name, struck.key) for struck in images.read(args.records)}
+    tuned = chosen.read()
+    key = partial(images.key_of, queries=scene.queries, ids=scene.ids)
+
+    def is_left(c: Composition) -> bool:
+        return c.name not in tuned or (c.name, key(tuned[c.name]["values"])) not in done
+
+    left = [c for c in cells if is_left(c)]
+    if args.estimate:
+        return say_seconds(scene, tuned_on, [c for c in left if c.name not in tuned], len(left) + 1)
+    if ("auto", key(None)) not in done:
+        images.append(args.records, images.measure("auto", scene, None, method="auto"))
+    for k, c in enumerate(left):
+        if time.monotonic() > until:
+            print(f"{len(left) - k} of {len(cells)} compositions are left.")
+            return 1
+        if c.name not in tuned:
+            values, runs = images.tune(c, tuned_on, spread)
+            chosen.add(c, values, runs)
+        else:
+            values = tuned[c.name]["values"]
+        method = build(c, values, scene.field(values, spread))
+        struck = images.measure(c.name, scene, values, method=method)
+        images.append(args.records, struck)
+        fooled, loss = sum(struck.success), sum(struck.total) / len(struck.total)
+        print(
+            f"{k + 1} of {len(left)}: {c.name} fooled {fooled} of {len(scene.ids)}, total loss {loss:.2f}", flush=True
+        )
+    return 0
+
+
+def say_seconds(scene: images.Scene, tuned_on: images.Scene, untuned: list[Composition], attacks: int) -> int:
+    """Print how long the attacks would take, from one with a few iterations on as many images."""
+
+    def seconds(of: images.Scene) -> float:
+        few = replace(of, queries=min(of.queries, 10 * images.EACH))
+        for _ in range(2):  # the first compiles kernels
+            begin = time.perf_counter()
+            images.strike(few, 0, method="auto")
+        return (time.perf_counter() - begin) * of.queries / few.queries
+
+    steps = len(images.GRID.step)
+    runs = sum(map(images.runs_to_tune, untuned))
+    tuning, attack = runs * seconds(tuned_on.repeated(steps)), attacks * seconds(scene)
+    print(f"tuning  {runs:5} runs of {steps * len(tuned_on.ids)} images each  {tuning / 60:6.1f} minutes")
+    print(f"attacks {attacks:5} runs of {len(scene.ids)} images each  {attack / 60:6.1f} minutes")
+    return 0
+
+
+def draw(args: argparse.Namespace) -> int:
+    """Write the page and the heat map from the records."""
+    on_bbob = scores.bbob_scores(args.records, fs=args.functions, instances=args.instances)
+    attack = scores.attack_scores(args.records)
+    queries = attack[1][0].queries if attack[1] else 0
+    titles = (
+        f"BBOB, {bbob.D}-D, {bbob.TIMES} d evaluations: decades of f - fopt less the median",
+        f"Attack on MNIST, {len(attack[0].units)} images, {queries:,} queries: success, mean total loss",
+    )
+    heat_map = args.markdown.with_suffix(".png")
+    picture.draw(on_bbob, attack[0], heat_map, titles=titles)
+    folder = args.records.resolve()
+    shown = folder.relative_to(root) if folder.is_relative_to(root := FOLDER.parents[1].resolve()) else folder
+    text = page.page(args.records, str(shown), heat_map.name, on_bbob, attack, args.instances)
+    write_text(args.markdown, text)
+    print(f"{args.markdown}\n{heat_map}")
+    return 0
+
+
+def run_all(args: argparse.Namespace) -> int:
+    """BBOB, the attack, and the page."""
+    images.refuse_device(args.device)  # now, not after BBOB
+    if args.estimate:
+        return max(run_bbob(args), run_attack(args))
+    until = time.monotonic() + args.seconds
+    failed = run_bbob(args)
+    args.seconds = until - time.monotonic()
+    failed = run_attack(args) or failed
+    return draw(args) or failed
+
+
+def cells_of(args: argparse.Namespace) -> list[Composition]:
+    """The compositions asked for."""
+    return compositions(args.oracles, args.schedules, args.updates)
+
+
+def some_of(axis: str) -> Callable[[str], list[str]]:
+    """Reads levels of an axis."""
+
+    def read(text: str) -> list[str]:
+        for name in names(text):
+            if name not in AXES[axis]:
+                raise argparse.ArgumentTypeError(f"there is no {axis} {name!r}; choose from {', '.join(AXES[axis])}")
+        return names(text)
+
+    return read
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--records", type=Path, default=FOLDER, help="The folder of the records.")
+
+    running = argparse.ArgumentParser(add_help=False)
+    running.add_argument("--seconds", type=float, default=math.inf, help="Begin no more runs after so long.")
+    running.add_argument("--estimate", action="store_true", help="Print how long what is left would take, and end.")
+    for axis, levels in AXES.items():
+        running.add_argument(f"--{axis}s", type=some_of(axis), default=levels, help=f"Of {', '.join(levels)}.")
+
+    test = argparse.ArgumentParser(add_help=False)
+    test.add_argument("--functions", type=numbers, default=bbob.TEST, help="Numbers; the test functions if none.")
+    test.add_argument("--instances", type=numbers, default=INSTANCES, help="Instances, 6-8 if none are given.")
+
+    cores = argparse.ArgumentParser(add_help=False)
+    cores.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="Processes, one thread each.")
+    cores.add_argument("--no-auto", dest="auto", action="store_false", help='Without the variants of "auto".')
+
+    targets = argparse.ArgumentParser(add_help=False)
+    targets.add_argument("--device", default="cuda", help="cuda or cpu.")
+    targets.add_argument("--images", type=int, default=90, help="How many are attacked, 90 at most.")
+    targets.add_argument("--queries", type=int, default=2000, help="How often the network may be asked about each.")
+
+    pages = argparse.ArgumentParser(add_help=False)
+    pages.add_argument("--markdown", type=Path, default=PAGE, help="The page; the heat map goes beside it.")
+
+    top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = top.add_subparsers(required=True, metavar="command")
+
+    def command(name: str, action: Callable[..., int], parents: list[Any]) -> None:
+        added = commands.add_parser(name, help=action.__doc__, description=action.__doc__, parents=parents)
+        added.set_defaults(action=action)
+
+    command("all", run_all, [shared, running, test, cores, targets, pages])
+    command("bbob", run_bbob, [shared, running, test, cores])
+    command("attack", run_attack, [shared, running, targets])
+    command("table", draw, [shared, test, pages])
+    return top
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do what the command line says."""
+    args = parser().parse_args(words)
+    try:
+        return int(args.action(args))
+    except (ValueError, ImportError) as error:
+        print(f"ablation.py: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped; what was done is kept.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""The second field: the attack on the MNIST network, all images at once. Values are chosen on images of their own."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from coco_study.records import code_digest, mend
+from numpy.typing import NDArray
+
+from ablation_study.axes import Composition
+from ablation_study.building import Field, Values, build, first_radius
+from ablation_study.grids import Chosen, Grid, digest
+from slgh.attack import attack
+from slgh.attack.front_door import usual
+from slgh.attack.images import ImageSet, shipped_images
+from slgh.attack.model import Asked
+from slgh.attack.objective import AttackObjective
+from slgh.attack.outcome import AFTER, BEFORE
+from slgh.parts import Array, Leaves, Observed, Update
+
+TUNED_ON = 10
+"""Values are chosen on the last ten of the hundred images that come with the package."""
+
+EACH = 21
+"""Queries of an iteration: f(x) and the ten pairs of "auto" for images."""
+
+GRID = Grid(
+    first=(0.25, 0.025, 0.0025),
+    fall=(5e-3,),  # where differences of pairs in float32 begin to be rounding, which is how far "auto" goes
+    eta=(1e-3, 1e-2, 1e-1),
+    sharpness=(10.0, 100.0, 1000.0),
+    step=(0.3, 0.1, 0.03, 0.01, 0.003),
+)
+"""The unit of lengths is four times the first t of "auto" for these images, so that t_1 is that one."""
+
+WEIGHT, KAPPA = 10.0, 1e-10
+"""The defaults of `attack`."""
+
+WORST = WEIGHT * math.log(1 + 1e10)
+"""The total loss of an image whose run broke down: about that of a network that is sure of itself."""
+
+LOOKED = 64
+"""Points around each image from which it is seen how much f varies."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsByRow:
+    """An update whose step differs from problem to problem, so that a whole grid of steps is one run.
+
+    All updates but scale_free move x by their step times something that does not depend on it.
+    """
+
+    name: ClassVar[str] = "steps_by_row"
+
+    update: Update
+    factors: tuple[float, ...]
+
+    def init(self, x: Array, xp: Any) -> Leaves:
+        return xp.asarray(self.factors, dtype=x.dtype), *self.update.init(x, xp)
+
+    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+        factors, *own = state
+        move, after = self.update.apply(xp.zeros_like(x), seen, t, tuple(own), xp)
+        return x + factors[:, None] * move, (factors, *after)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """The network, and images on its device that it sees rightly, which are attacked with so many queries each."""
+
+    model: Any
+    pixels: Any
+    labels: NDArray[np.int64]
+    ids: tuple[int, ...]
+    queries: int
+
+    @property
+    def width(self) -> float:
+        """The unit of lengths."""
+        return 4 * self._usual("t1")
+
+    def field(self, values: Values, spread: Callable[[float], float]) -> Field:
+        """What methods are built for."""
+        return Field(
+            d=self.pixels[0].numel(),
+            width=self.width,
+            evaluations=self.queries - BEFORE - AFTER - 1,
+            each=EACH,
+            spread=spread(first_radius(values, 1.0)),
+            asks_f=True,
+            longer=self._usual("alpha"),
+        )
+
+    def _usual(self, name: str) -> float:
+        """What "auto" has for these images."""
+        return float(usual(self.pixels.reshape(len(self.ids), -1), self.queries, None, {})[name])
+
+    def repeated(self, times: int) -> Scene:
+        """All images so many times, one after another."""
+        return replace(
+            self,
+            pixels=self.pixels.repeat(times, 1, 1, 1),
+            labels=np.tile(self.labels, times),
+            ids=self.ids * times,
+        )
+
+
+def refuse_device(device: str) -> None:
+    """Raise where PyTorch has no such device."""
+    import torch
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"`device` must be there: PyTorch sees no GPU, got device={device!r}. Try --device cpu.")
+
+
+def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
+    """The images that are attacked, the first so many, and those on which values are chosen, the last."""
+    import torch
+
+    from slgh.attack.networks import network, predict
+
+    refuse_device(device)
+    everything = shipped_images("mnist")
+    if not 1 <= images <= len(everything) - TUNED_ON:
+        most = len(everything) - TUNED_ON
+        raise ValueError(f"`images` must lie in 1 to {most}, since the last {TUNED_ON} are tuned on; got {images}.")
+    model = network("mnist").to(device)
+
+    def scene(some: ImageSet) -> Scene:
+        right = some.take(some.ids[predict(model, some.images) == some.labels])
+        pixels = torch.as_tensor(right.pixels(), device=device)
+        ids = tuple(map(int, right.ids))
+        return Scene(model=model, pixels=pixels, labels=right.labels, ids=ids, queries=queries)
+
+    return scene(everything.take(everything.ids[:images])), scene(everything.take(everything.ids[-TUNED_ON:]))
+
+
+def spread_of(scene: Scene) -> Callable[[float], float]:
+    """How much f varies around the images, by t in widths: the median over images of its standard deviation."""
+    import torch
+
+    B, d = len(scene.ids), scene.pixels[0].numel()
+    asked = Asked(
+        model=scene.model, shape=tuple(scene.pixels.shape[1:]), low=-0.5, high=0.5, outputs="logits", at_most=None
+    )
+    objective = AttackObjective(asked, WEIGHT, KAPPA, targeted=False)
+    u = np.random.default_rng(0).standard_normal((B, LOOKED, d), dtype=np.float32)
+    directions = torch.as_tensor(u, device=scene.pixels.device)
+    labels = torch.as_tensor(scene.labels, device=scene.pixels.device)
+    a = scene.pixels.reshape(B, 1, d)
+
+    def spread(t: float) -> float:
+        with torch.no_grad():
+            return float(objective(t * scene.width * directions, a, labels[:, None]).total.std(1).median()) or 1.0
+
+    return spread
+
+
+def strike(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Attack: which images were fooled, and the total loss of each at the end. A Python loop, since runs are short."""
+    found = attack(
+        scene.model,
+        scene.pixels,
+        scene.labels,
+        pixels=(-0.5, 0.5),
+        max_queries=scene.queries,
+        weight=WEIGHT,
+        kappa=KAPPA,
+        seed=seed,
+        history=0,
+        compiled=False,
+        **how,
+    )
+    return found.success, np.where(np.isfinite(found.last_total), found.last_total, WORST)
+
+
+def chosen(folder: Path, queries: int) -> Chosen:
+    """What was chosen for the compositions at a number of queries."""
+    return Chosen(folder, "attack", GRID, {"queries": queries, "each": EACH, "on the last images": TUNED_ON})
+
+
+def tune(c: Composition, scene: Scene, spread: Callable[[float], float]) -> tuple[dict[str, float], int]:
+    """The candidate with the least mean total loss, and the runs of an image that it took. Steps share a run."""
+    steps = GRID.open(c).get("step", ())
+    candidates = GRID.candidates(c)
+    losses: list[float] = []
+    for first in candidates[:: len(steps) or 1]:  # steps vary fastest
+        method = build(c, first, scene.field(first, spread))
+        rows = scene.repeated(len(steps) or 1)
+        if steps:
+            factors = np.repeat(np.array(steps) / steps[0], len(scene.ids))
+            method = replace(method, update=StepsByRow(update=method.update, factors=tuple(map(float, factors))))
+        _, total = strike(rows, list(rows.ids), method=method)
+        losses += total.reshape(-1, len(scene.ids)).mean(axis=1).tolist()
+    return candidates[int(np.argmin(losses))], len(candidates) * len(scene.ids)
+
+
+def runs_to_tune(c: Composition) -> int:
+    """How many runs the choice takes, all steps in one."""
+    return len(GRID.candidates(c)) // len(GRID.open(c).get("step", (1.0,)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Struck:
+    """The record of a composition: fooled or not, and the total loss, image by image."""
+
+    name: str
+    key: str
+    code: str
+    queries: int
+    ids: tuple[int, ...]
+    success: tuple[bool, ...]
+    total: tuple[float, ...]
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """As a line of the file."""
+        return json.dumps(vars(self) | {"total": [float(f"{v:.6g}") for v in self.total]}, separators=(",", ":"))
+
+
+def key_of(values: Values | None, queries: int, ids: Sequence[int]) -> str:
+    """What tells runs of one composition apart."""
+    return digest([None if values is None else dict(values), queries, list(ids), EACH])
+
+
+def measure(name: str, scene: Scene, values: Values | None, seed: int = 0, **how: Any) -> Struck:
+    """Attack, and what is to be recorded of it."""
+    begin = time.perf_counter()
+    success, total = strike(scene, seed, **how)
+    return Struck(
+        name=name,
+        key=key_of(values, scene.queries, scene.ids),
+        code=code_digest(),
+        queries=scene.queries,
+        ids=scene.ids,
+        success=tuple(map(bool, success)),
+        total=tuple(map(float, total)),
+        seconds=round(time.perf_counter() - begin, 3),
+    )
+
+
+def file_of(folder: Path) -> Path:
+    """The records' file, in a folder of its own: those beside it are of BBOB."""
+    return folder / "attack" / "mnist.jsonl"
+
+
+def append(folder: Path, struck: Struck) -> None:
+    """Add a record."""
+    file = file_of(folder)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    mend(file.parent)
+    with open(file, "a") as to:
+        to.write(struck.line + "\n")
+
+
+def read(folder: Path) -> list[Struck]:
+    """All records, but for a last line that a kill cut short."""
+    file = file_of(folder)
+    if not file.exists():
+        return []
+    whole, _, _ = file.read_text().rpartition("\n")
+    tuples: Sequence[str] = ("ids", "success", "total")
+    return [
+        Struck(**said | {name: tuple(said[name]) for name in tuples}) for said in map(json.loads, whole.splitlines())
+    ]

@@ -1,0 +1,119 @@
+"""How good each composition was, from the records: a row of figures over functions, or over images."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from coco_study import records
+from coco_study.cells import Column, choose
+from coco_study.settings import Method
+from coco_study.statistics import rank, value
+from coco_study.suites import INSTANCES
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from ablation_study import bbob, images
+from ablation_study.axes import Composition, compositions
+from ablation_study.images import Struck
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Of each composition that was run throughout: what is averaged, over `units`, the less the better."""
+
+    units: tuple[int, ...]
+    of: dict[Composition, Array]
+    ranks: dict[Composition, float]
+    """Mean ranks among them."""
+    success: dict[Composition, float]
+    """The share of images that were fooled; empty for BBOB."""
+
+    def mean(self, c: Composition) -> float:
+        """The mean over units."""
+        return float(self.of[c].mean())
+
+    @property
+    def median(self) -> float:
+        """The median over compositions of their means."""
+        return float(np.median([self.mean(c) for c in self.of])) if self.of else 0.0
+
+    def beyond_median(self, c: Composition) -> float:
+        """The mean less the median over compositions."""
+        return self.mean(c) - self.median
+
+
+def column(folder: Path, methods: Sequence[Method], times: int, fs: Iterable[int], instances: Iterable[int]) -> Column:
+    """The records of some methods at a budget."""
+    chosen, _ = choose(records.read(folder), methods)
+    return Column(suite="bbob", d=bbob.D, times=times, functions=tuple(fs), instances=tuple(instances), chosen=chosen)
+
+
+def logs(of: Column, name: str) -> Array:
+    """log10(f - fopt), at least -8, averaged over instances, for each function of a column."""
+    by_function = [[place for place in of.places if place.f == f] for f in of.functions]
+    return np.array([np.mean([np.log10(value(of.runs[name, p], of.budget)) for p in ps]) for ps in by_function])
+
+
+def bbob_scores(folder: Path, *, fs: Sequence[int] = bbob.TEST, instances: Sequence[int] = INSTANCES) -> Scores:
+    """Of the compositions with their chosen values: log10(f - fopt), function by function."""
+    chosen = bbob.chosen(folder).read()
+    cells = {c.name: c for c in compositions() if c.name in chosen}
+    methods = [bbob.method_of(c, chosen[name]["values"]) for name, c in cells.items()]
+    found = column(folder, methods, bbob.TIMES, fs, instances)
+    ranks = rank(found.runs, found.methods, found.places, found.budget).ranks if found.methods else {}
+    return Scores(
+        units=found.functions,
+        of={cells[name]: logs(found, name) for name in found.methods},
+        ranks={cells[name]: mean for name, mean in ranks.items()},
+        success={},
+    )
+
+
+def attack_scores(folder: Path) -> tuple[Scores, list[Struck]]:
+    """Of the compositions with their chosen values: total losses, image by image; and the records, that of "auto" too.
+
+    Where there are records of several numbers of images or queries, those that most compositions have.
+    """
+    found = images.read(folder)
+    counted = Counter((struck.queries, struck.ids) for struck in found)
+    if not counted:
+        return Scores(units=(), of={}, ranks={}, success={}), []
+    (queries, ids), _ = counted.most_common(1)[0]
+    chosen = images.chosen(folder, queries).read()
+    keys = {name: images.key_of(said["values"], queries, ids) for name, said in chosen.items()}
+    keys["auto"] = images.key_of(None, queries, ids)
+    by_name = {struck.name: struck for struck in found if struck.key == keys.get(struck.name)}
+    cells = [c for c in compositions() if c.name in by_name]
+    totals = {c: np.array(by_name[c.name].total) for c in cells}
+    return Scores(
+        units=ids,
+        of=totals,
+        ranks=_mean_ranks(totals),
+        success={c: float(np.mean(by_name[c.name].success)) for c in cells},
+    ), list(by_name.values())
+
+
+def _mean_ranks(of: dict[Composition, Array]) -> dict[Composition, float]:
+    if not of:
+        return {}
+    ranks = rankdata(np.array(list(of.values())), axis=0).mean(axis=1)
+    return dict(zip(of, map(float, ranks), strict=True))
+
+
+def versions(folder: Path) -> list[str]:
+    """Of how many versions of our code the records are, where that is not one."""
+    codes = {
+        "BBOB": {record.code for record in records.read(folder)},
+        "the attack": {struck.code for struck in images.read(folder)},
+    }
+    return [
+        f"The records of {field} are of {len(of)} versions of our code ({', '.join(sorted(of))})."
+        for field, of in codes.items()
+        if len(of) > 1
+    ]
