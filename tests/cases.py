@@ -100,7 +100,9 @@ CASES: dict[str, Case] = {
     ),
     "zoslgh_r shared xi": _case("zoslgh_r", lambda k: 1 + SAMPLES, stochastic=True, xi="shared", **ZEROTH),
     "slgh_d stochastic": _case("slgh_d", lambda k: 1 + SAMPLES, first_order=True, stochastic=True, eta=0.01, **ZEROTH),
-    "scale_free stochastic": _case("scale_free", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES, **DEEP),
+    "scale_free stochastic": _case(
+        "scale_free", lambda k: 2 * SAMPLES, stochastic=True, t1=T1, samples=SAMPLES, **DEEP
+    ),
     "zoslgh_r by theory": _case("zoslgh_r", lambda k: 1 + SAMPLES, t1=T1, samples=SAMPLES, step="theory", L1=5.0),
     "zoslgh_d with error": _case(
         "zoslgh_d", lambda k: 1 + SAMPLES, t1=T1, samples=SAMPLES, eta=0.01, L1=5.0, noise=1e-3

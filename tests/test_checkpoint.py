@@ -336,8 +336,9 @@ def test_gradients_are_saved_too(tmp_path: Path) -> None:
 
 
 def test_a_run_that_averages_its_last_tenth_cannot_be_extended(tmp_path: Path) -> None:
-    case, file = CASES["scale_free stochastic"], tmp_path / "run"
-    options = {"schedule": "ratio", "gamma": 0.95, "checkpoint": file}
+    params = {"t1": 0.5, "samples": 3, "schedule": "ratio", "gamma": 0.95}
+    case = dataclasses.replace(CASES["scale_free stochastic"], params=params)
+    options = {"checkpoint": tmp_path / "run"}
     case.run(starts(1)[0], max_iter=20, **options)
     with pytest.raises(ValueError, match="number of iterations, which the method plans by is 20, here it is 40"):
         case.run(starts(1)[0], max_iter=40, **options)

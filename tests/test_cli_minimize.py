@@ -315,7 +315,7 @@ def test_every_method_runs(method: str) -> None:
     assert found["method"]["name"] == method
     assert found["nit"] > 0
     assert found["exit_code"] == 0
-    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto"}  # the others get values alone
+    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto", "scale_free"}  # the others get values alone
     assert (found["njev"] > 0) == (method in asked)
 
 
@@ -386,17 +386,34 @@ def test_the_json_is_what_the_library_returns(name: str) -> None:
 
 
 def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> None:
-    result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", *QUICK)
+    result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", "--method", "scale_free", *QUICK)
     assert result.exit_code == 0
     block = {line.split()[0]: line for line in result.stdout.splitlines() if line[:1].strip()}
     assert list(block) == ["minimise", "method", "f", "x", "t", "cost", "status", "seed", "again"]
     assert "formula in x; closed form" in block["minimise"]
-    assert "auto = closed_form(samples=2) x budget(t1=2, iterations=99)" in block["method"]
+    assert "scale_free = closed_form(samples=1) x budget(t1=2, fall=" in block["method"]
     assert "from 6 at x0" in block["f"]
     assert "101 evaluations, 99 gradients, 99 iterations" in block["cost"]
     assert "completed: The planned iterations were completed." in block["status"]
+    assert "Chosen" not in block["status"]
     assert block["seed"].split()[1] == "7"
-    assert block["again"].endswith("slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --no-plot --max-evals 200 --seed 7")
+    again = "slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --method scale_free --no-plot --max-evals 200 --seed 7"
+    assert block["again"].endswith(again)
+
+
+def test_the_block_says_what_auto_saw_and_did() -> None:
+    wavy = ["sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))", "--x0", "3.3", "--d", "4", "--seed", "1", "--no-plot"]
+    rugged = run("minimize", *wavy, "--set", "oracle=scaled", "--max-evals", "1500").stdout
+    assert "looked" not in rugged, "a swapped part is no campaign"
+    smooth = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", "--max-evals", "900", "--no-plot").stdout
+    assert re.search(
+        r"^status +completed: The planned iterations were completed. f looked smooth: ", smooth, re.MULTILINE
+    )
+    assert "local search" in smooth
+    local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "stages=polish").stdout
+    assert re.search(r"^status +completed: .* 1 local search\.$", local, re.MULTILINE)
+    assert not re.search(r"^t ", local, re.MULTILINE), "there was no t"
+    assert "t1=2.54951" in local, "it is what a homotopy would have begun with"
 
 
 def test_counts_may_be_written_with_an_exponent() -> None:
@@ -796,7 +813,7 @@ def test_what_resume_refuses(folder: Path) -> None:
     assert "kept holds a run already. Go on with slgh resume kept" in refuse(
         "minimize", "x**2", "--x0", "1", "--run", "kept"
     )
-    assert "--max-evals: this run of auto plans by its number of iterations" in refuse(
+    assert "--max-evals: this run of auto plans by the limits that it began with" in refuse(
         "resume", "kept", "--max-evals", "300"
     )
     minimize("x**2", "--x0", "1", "--run", "done", "--target", "0.5")

@@ -36,7 +36,16 @@ every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 SOME = [
     CASES[name]
-    for name in ("zoslgh_d+v", "slgh_d", "scale_free", "zosvrg", "zogradopt", "openai_es", "power_gs", "scale_free stochastic")
+    for name in (
+        "zoslgh_d+v",
+        "slgh_d",
+        "scale_free",
+        "zosvrg",
+        "zogradopt",
+        "openai_es",
+        "power_gs",
+        "scale_free stochastic",
+    )
 ]
 some_methods = pytest.mark.parametrize("case", SOME, ids=lambda case: case.method + " stochastic" * case.stochastic)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import deque
 
 import numpy as np
@@ -165,10 +166,9 @@ def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> N
 
 def _last_iterate(T: int) -> np.ndarray:
     """The iterate after T iterations, as the callback of a longer run with the same t sees it."""
-    seen = []
-    t = CASES["scale_free stochastic"].run(starts(1)[0], history="full", max_iter=T).history["t"]
-    ratio = float(t[1] / t[0])
-    CASES["scale_free stochastic"].run(
-        starts(1)[0], schedule="ratio", gamma=ratio, max_iter=T + 1, callback=lambda r: seen.append(r.x) and None
-    )
+    seen, case = [], CASES["scale_free stochastic"]
+    t = case.run(starts(1)[0], history="full", max_iter=T).history["t"]
+    params = {name: case.params[name] for name in ("t1", "samples", "alpha")}
+    ratio = dataclasses.replace(case, params=params | {"schedule": "ratio", "gamma": float(t[1] / t[0])})
+    ratio.run(starts(1)[0], max_iter=T + 1, callback=lambda r: seen.append(r.x) and None)
     return seen[-1]

@@ -68,11 +68,14 @@ def minimize(
         or CUDA) or JAX, and fun gets and returns arrays of that library. Its dtype, float32 or float64, and its
         device are the run's; lists and NumPy integers become float64, integers of other libraries their default.
     method
-        A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning: it takes the closed form, the gradient or
-        the values, whichever there is, and lets t fall over exactly the budget. Its first t is a quarter of the box,
-        or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
-        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It
-        never returns a point worse than x0. Ill-conditioned smooth functions are better left to L-BFGS or CMA-ES.
+        A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning. It looks whether f is smooth, rugged or
+        noisy, then spends the budget on homotopies and local searches (by SciPy, on differences or on gradients,
+        where there are any), and the message tells what it saw and did. Its first t is a quarter of the box, or
+        without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0. Where
+        x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It never
+        returns a point worse than x0, unless f is noisy: then it returns the last iterate. For a batch, a stochastic
+        fun, ranks, a `watch`, swapped parts or `max_iter` there is the homotopy alone, which has a name of its own:
+        "scale_free".
     grad
         The gradient, called as fun is, returning (d,). Functions of PyTorch and JAX arrays are differentiated where the
         method needs it and there is none; `grad=True` says so to "auto", which otherwise takes values alone.
@@ -94,8 +97,8 @@ def minimize(
     max_evals, max_iter, max_seconds
         Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds (the compilation of
         a loop, once for a function, not counted). An iteration that does not fit is not begun. Without any: 10,000
-        iterations. "auto" plans by the number of evaluations: with neither max_evals nor max_iter, 1000 + 200 d, also
-        where max_seconds cuts it short.
+        iterations. "auto" and "scale_free" plan by the number of evaluations: with neither max_evals nor max_iter,
+        1000 + 200 d, also where max_seconds cuts it short.
     target
         Stop a problem when a value <= target has been found; for a stochastic fun, an iteration's estimate at x.
     seed
@@ -111,7 +114,8 @@ def minimize(
         Show a progress bar.
     history
         How many rows of history to keep, thinned evenly; "full" for all, "x" for all with iterates, 0 for none. A row
-        has f(x), or for "auto", which does not evaluate it, the mean of f over the samples around x.
+        has f(x), or for "auto" and "scale_free", whose iterations do not evaluate it, the mean of f over the samples
+        around x. A step of a local search is a row with t = 0 and f(x).
     on_nonfinite
         What to do about NaN and infinities: "reject" drops the sample, "penalize" takes the worst finite value so far
         instead, "raise" raises FloatingPointError. After 10 iterations in a row without a usable value the
@@ -139,6 +143,7 @@ def minimize(
         message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made, `sigma`
         the noise of stochastic gradients, and `burn_in` the iterations that xhat is not drawn from. noise=nu says that
         values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of Algorithm 4.
+        "auto" also takes `stages`, which of "look", "homotopy", "polish" (local searches) and "restarts" it may do.
 
     Returns
     -------

@@ -53,9 +53,10 @@ class Result(OptimizeResult):
     Attributes
     ----------
     x, fun
-        The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" the
-        best evaluated point, or for a stochastic fun the mean of the last tenth of the iterates; after a `target` was
-        reached, the point that reached it (for a stochastic fun, by an iteration's estimate; fun is another one).
+        The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" and
+        "scale_free" the best evaluated point (of an f that "auto" has seen to be noisy the last iterate), or for a
+        stochastic fun the mean of the last tenth of the iterates; after a `target` was reached, the point that reached
+        it (for a stochastic fun, by an iteration's estimate; fun is another one).
     fun_se
         The standard error of `fun`, which of a stochastic fun is the mean over as many samples as an iteration has (NaN
         for one); 0 unless fun is stochastic.

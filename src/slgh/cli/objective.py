@@ -15,6 +15,7 @@ from slgh import checks
 from slgh.cli.common import fail
 from slgh.cli.start import read_numbers, read_start
 from slgh.cli.user_code import UserClosedForm, UserFunction
+from slgh.engine.auto import SCALE_FREE
 from slgh.engine.evaluate import is_closed_form
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS
@@ -84,7 +85,7 @@ class Objective:
         """What to pass to `slgh.minimize` so that the method gets what it asks for, and no more."""
         recipe = METHODS.get(method)
         asked = oracle or (recipe.oracle if recipe else None)
-        either = method == "auto" and oracle is None
+        either = method in SCALE_FREE and oracle is None
         if either or asked in FIRST_ORDER:
             if self.closed is not None:
                 return {"fun": self.closed}

@@ -13,6 +13,10 @@ import numpy as np
 from slgh import __version__
 from slgh.cli.common import shorten
 from slgh.cli.job import Outcome
+from slgh.cli.start import read_bounds
+from slgh.engine.auto import SCALE_FREE
+from slgh.engine.box import read_bounds as read_box
+from slgh.engine.start import radii
 from slgh.method import SLOTS
 from slgh.result import Status
 
@@ -22,7 +26,7 @@ OUTPUT = {"--run": True, "--save-every": True, "--json": True} | dict.fromkeys(
 """Options that a repetition for the eye goes without, and whether a value follows them; pictures it draws again."""
 
 CHOSEN = r" Chosen: .*?\.(?=\s|$)"
-"""The sentence of a message that says which parts "auto" has chosen; the block has them in a line of their own."""
+"""The sentence of a message that says which parts have been chosen; the block has them in a line of their own."""
 
 LONGEST, NUMBERS = 300, 20
 """A formula is shown with at most so many characters, and a point with at most so many numbers."""
@@ -52,7 +56,8 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
     ]
     if f"{result.fun_best:.10g}" != f"{result.fun:.10g}":
         rows.append(("best", f"f = {result.fun_best:.10g} at {show_point(result.x_best, objective.variables)}"))
-    if result.t or first_radius(outcome):
+    t = result.history["t"]
+    if t.any() or (not t.size and result.t):
         rows.append(("t", f"{first_radius(outcome):.4g} to {result.t:.4g}"))
     counts = {"evaluation": result.nfev, "gradient": result.njev, "iteration": result.nit}
     cost = ", ".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items())
@@ -104,7 +109,7 @@ def composition(outcome: Outcome) -> str:
 
 
 def parts(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    """The name and the hyperparameters of each part, what "auto" chose among them."""
+    """The name and the hyperparameters of each part, with what was chosen."""
     found = {}
     for slot in SLOTS:
         part = getattr(outcome.result.method, slot)
@@ -117,9 +122,10 @@ def parts(outcome: Outcome) -> dict[str, dict[str, Any]]:
 
 
 def first_radius(outcome: Outcome) -> float:
-    """The t that the run began with; steps of a local search, at t = 0, left out."""
-    t = outcome.result.history["t"]
-    return float(t[t > 0][0]) if (t > 0).any() else float(outcome.result.t)
+    """The t that a homotopy begins with."""
+    job, x0 = outcome.job, outcome.objective.x0
+    bounds = read_bounds(job.source.bounds, x0, outcome.objective.variables)
+    return float(radii(x0[None], outcome.result.method, read_box(bounds, x0.size, x0.dtype))[0])
 
 
 def at_start(outcome: Outcome) -> float | None:
@@ -130,8 +136,9 @@ def at_start(outcome: Outcome) -> float | None:
     if known is None:
         known = outcome.earlier_start
     history = outcome.result.history
-    if known is None and outcome.result.method.name != "auto" and len(history["fun"]):
-        known = float(history["fun"][0])  # "auto" records the mean around x0
+    around = outcome.result.method.name in SCALE_FREE and history["t"].any()
+    if known is None and not around and len(history["fun"]):
+        known = float(history["fun"][0])  # else it is the mean around x0
     return None if known is None or not np.isfinite(known) else known
 
 

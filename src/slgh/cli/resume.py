@@ -40,8 +40,8 @@ def resume(
 ) -> None:
     """Go on with a run that was killed, interrupted or cut short, to the same result bit for bit.
 
-    Limits may be changed where the method does not plan by them: auto lets t fall over exactly its evaluations, so
-    that only --max-seconds and --target can be changed. A run that began with --no-plot draws nothing now either,
+    Limits may be changed where the method does not plan by them: auto and scale_free spend exactly their evaluations,
+    so that only --max-seconds and --target can be changed. A run that began with --no-plot draws nothing now either,
     unless --plot is given. xhat, which is drawn from the iterations first planned, stays drawn from those.
     """
     found = folder.read(run)
@@ -71,8 +71,8 @@ def resume_minimize(place: Path, found: dict[str, Any], changes: dict[str, Any],
         if changes:
             named = " and ".join(OPTIONS[name] for name in changes)
             fail(
-                f"{named}: this run of {before.method} plans by its number of iterations, which it began with; start "
-                "another run for other limits."
+                f"{named}: this run of {before.method} plans by the limits that it began with; start another run for "
+                "other ones."
             )
         raise
     return tell(outcome, output, run=place)

@@ -35,8 +35,8 @@ UNHURRIED = 0.3
 HURRIED, NEEDED = 0.8, 4.0
 """A small budget is used up to this share of the fastest, until t falls by exp(-4) at least."""
 
-LENGTHEN, SHORTEST, LONGEST = 3.0, 0.2, 1.0
-"""alpha is 3 q, within these bounds."""
+LENGTHEN, SHORTEST, LONGEST = 2.0, 0.2, 1.0
+"""alpha is 2 q, within these bounds."""
 
 ITERATIONS, EVERY = 100, 3.0
 """An ample budget has 2 + 3 log d pairs an iteration, a small one as many as leave it 100 iterations."""

@@ -110,6 +110,8 @@ class Campaign:
         if lines:
             eps = float(np.finfo(run.whole.x.dtype).eps)
             yield from self.asked(run, _looked(x0, self.anywhere(run, lines), eps))
+        if self.noisy:
+            self.rank(run)
         if not polishes or self.noisy:
             end = yield from self.homotopy(run, x0, t1, self.left)
             if end.note < 0:
@@ -145,6 +147,13 @@ class Campaign:
     def noisy(self) -> bool:
         """Whether f has answered differently at the same point."""
         return self.verdict is Verdict.NOISY
+
+    def rank(self, run: Run) -> None:
+        """Have the homotopy go by ranks, which no outlier impresses; a compiled loop stays what it is."""
+        method: Any = run.plan.method
+        if run.loop is None and hasattr(method.oracle, "values"):
+            oracle = dataclasses.replace(method.oracle, values="ranks")
+            run.plan = dataclasses.replace(run.plan, method=dataclasses.replace(method, oracle=oracle))
 
     def count(self, stage: str) -> int:
         """How many homotopies, or local searches, there have been."""
@@ -200,7 +209,7 @@ class Campaign:
             self.retreats += 1
             self.until, t, evals = None, float(run.whole.t[0]) / 10, run.affordable - kept
         end = run.inside(run.whole.x)[0].astype(float)
-        if self.noisy or run.affordable < 1:
+        if self.noisy or run.affordable + run.reserve < 1:
             return self.done(run, Outcome("homotopy", end, np.inf, 1))
         return (yield from self.asked(run, _valued(end)))
 

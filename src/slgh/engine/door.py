@@ -263,13 +263,21 @@ def make_run(
         watch=watch,
     )
     saver = read_checkpoint(checkpoint)
-    used = read_seed(seed, B)
+    used = saver.found[0]["seed"] if saver and saver.found and seed is None else read_seed(seed, B)
+    keys = entropies(used, B)
+    campaign = None
+    if method == "auto":
+        swapped = {"oracle", "schedule", "update"} & set(params)
+        single = not (batched or stochastic or swapped) and watch is None and limits.max_iter is None
+        campaign = plan_campaign(stages, bound, facts, single=single, key=keys[0], given=frozenset(params))
     identity: dict[str, Any] = {
         "arrays": f"{backend.name} {x.dtype}",
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
-        "method": describe(composed),
+        "number of evaluations, which the method plans by": limits.max_evals if campaign else None,
         "number of iterations, which the method plans by": T if planned or averaged else None,
+        "method": describe(composed),
+        "stages": list(campaign.stages) if campaign else None,
         "burn-in": burn_in(applied),
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
         "history": history == "x",
@@ -278,18 +286,8 @@ def make_run(
         "on_nonfinite": on_nonfinite,
         "watch": describe(watch),
         "at_once": None if at_once is None else {"problems": at_once, "iterations": T},
+        "seed": used,
     }
-    if saver and saver.found and seed is None:
-        used = saver.found[0]["seed"]
-    identity["seed"] = used
-    keys = entropies(used, B)
-    campaign = None
-    if method == "auto":
-        swapped = {"oracle", "schedule", "update"} & set(params)
-        single = not (batched or stochastic or swapped) and watch is None and limits.max_iter is None
-        campaign = plan_campaign(stages, bound, facts, single=single, key=keys[0], given=frozenset(params))
-    if campaign is not None:
-        identity["stages"] = list(campaign.stages)
     run = Run(
         plan=plan,
         state=first_state(x, plan, box, T, keys, burn_in=burn_in(applied)),

@@ -49,7 +49,7 @@ def thinned(n: int, most: int) -> NDArray[np.intp]:
 def path_of(result: Result, label: str = "", *, problem: int = 0) -> Path:
     """The path of a result with history="x"; of a batch, that of one problem.
 
-    f is what the history has: f(x), or for "auto" its mean over the samples around x.
+    f is what the history has: f(x), or in the iterations of "auto" its mean over the samples around x.
     """
     record = result.history
     if not record or "x" not in record:

@@ -27,7 +27,7 @@ class ScaleFree:
         On a sphere, with t falling slowly, the distance to its centre settles at alpha / 2 in units of t sqrt(d): short
         steps keep x in the middle of what it samples. Let q be the speed at which t falls, as a
         share of the fastest that x can follow; beyond the distance 2 alpha / q x is left behind, so that a fast
-        fall takes long steps. "auto" takes 3 q, between 0.2 and 1.
+        fall takes long steps. "auto" takes 2 q, between 0.2 and 1.
     """
 
     name: ClassVar[str] = "scale_free"
