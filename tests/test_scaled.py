@@ -10,6 +10,8 @@ import pytest
 from scipy.stats import rankdata, spearmanr
 
 import slgh
+from cases import CASES, starts
+from libraries import assert_close, engine, other_libraries, replay_noise, to_library
 from slgh.backends.streams import NumpyNoise, entropies
 from slgh.oracles import Antithetic, Scaled
 from slgh.parts import Context
@@ -223,6 +225,21 @@ def test_without_learning_it_is_the_antithetic_oracle(values: str, batched: bool
     plain = slgh.minimize(fun, x0 if batched else x0[0], oracle="antithetic", **options)
     np.testing.assert_array_equal(scaled.history["x"], plain.history["x"])
     np.testing.assert_array_equal(scaled.x, plain.x)
+
+
+@other_libraries
+@pytest.mark.parametrize("values", ["raw", "ranks"])
+def test_in_a_long_box_every_library_learns_the_same(values: str, library: str, monkeypatch: Any) -> None:
+    """With widths that begin unlike, and many pairs to learn from: the common table has three."""
+    bounds = [(-3.0, 3.0), (-2.0, 40.0), (-2.5, 2.5), (-9.0, 3.0)]
+    options = {"bounds": bounds, "values": values, "samples": 12, "rate": 0.2, "batched": True, "history": "x"}
+    results = []
+    for one in ("numpy", library):
+        with monkeypatch.context() as patch:
+            replay_noise(patch, one)
+            results.append(CASES["scale_free"].run(to_library(starts(2), one), floor=0.05, **options))
+    assert results[1].engine == engine(library)
+    assert_close(results[1], results[0])
 
 
 @pytest.mark.parametrize("options", [{"rate": -0.1}, {"samples": 0}, {"values": "signs"}, {"xi": "both"}])

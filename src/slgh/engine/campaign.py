@@ -105,9 +105,9 @@ class Campaign:
         assert run.limits.max_evals is not None
         budget = self.left = run.limits.max_evals - run.looked - run.reserve
         gradient = 2 if self.gradients else x0.size + 1
-        polishes = "polish" in self.stages and budget >= LEAST * gradient
-        lines = affordable_lines(budget) if polishes and "look" in self.stages else 0
-        if lines:
+        smooths = "homotopy" in self.stages
+        polishes = "polish" in self.stages and (budget >= LEAST * gradient or not smooths)
+        if smooths and polishes and "look" in self.stages and (lines := affordable_lines(budget)):
             eps = float(np.finfo(run.whole.x.dtype).eps)
             yield from self.asked(run, _looked(x0, self.anywhere(run, lines), eps))
         if self.noisy:
@@ -116,7 +116,7 @@ class Campaign:
             end = yield from self.homotopy(run, x0, t1, self.left)
             if end.note < 0:
                 run.stop(Status.NONFINITE)
-        elif "homotopy" not in self.stages:
+        elif not smooths:
             yield from self.polish(run, x0)
             yield from self.elsewhere(run, gradient)
         elif self.verdict is Verdict.RUGGED:
