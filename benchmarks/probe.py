@@ -141,10 +141,15 @@ class Outcome(NamedTuple):
     paper: list[NDArray[np.float64]]
 
 
+HOMOTOPY = {"method": "scale_free", "oracle": "antithetic", "shape": 1.0, "alpha": 0.5, "fall": 6e-6}
+"""What the probe foretells: the homotopy of "auto" in its plainest form."""
+
+
 def finals(case: Case, t1: float, B: int, **options: Any) -> float:
     """The median final value over B seeds; a run that diverged is infinitely bad."""
     x0 = np.tile(case.x0, (B, 1))
     common = {"batched": True, "vectorized": True, "seed": 0, "history": None, "bounds": case.bounds}
+    options = options if "method" in options else HOMOTOPY | options
     with np.errstate(all="ignore"):
         found = slgh.minimize(options.pop("fun", case.fun), x0, t1=float(t1), **common, **options).fun
     return float(np.median(np.where(np.isfinite(found), found, np.inf)))
