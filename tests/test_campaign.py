@@ -368,7 +368,7 @@ def assert_same_run(a: slgh.Result, b: slgh.Result) -> None:
 
 def everywhere(fun: Point) -> list[int]:
     """Calls in every stage: at the start, within the look, and every so many evaluations from then on."""
-    return [1, 2, 20, *range(50, uninterrupted(fun).nfev, 73), uninterrupted(fun).nfev]
+    return [1, 2, 20, *range(50, uninterrupted(fun).nfev, 101), uninterrupted(fun).nfev]
 
 
 @pytest.mark.parametrize("fun", [bowl, waves, cliff, calm])
@@ -407,7 +407,7 @@ def test_a_run_broken_off_again_and_again(fun: Point, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fun", [valley, waves])
 def test_a_run_broken_off_by_the_keyboard_is_continued_bit_for_bit(fun: Point, tmp_path: Path) -> None:
-    for at in everywhere(fun)[1::3]:
+    for at in everywhere(fun)[1::2]:
         file = tmp_path / f"{at}.npz"
         broken = resumable(Counted(fun, at, KeyboardInterrupt), checkpoint=file)
         assert broken.status == slgh.Status.INTERRUPTED
@@ -433,7 +433,7 @@ class Clock:
 def test_a_run_whose_time_was_up_is_continued_bit_for_bit(
     fun: Point, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for at in everywhere(fun)[1::3]:
+    for at in everywhere(fun)[1::2]:
         clock, file = Clock(), tmp_path / f"{at}.npz"
         slow = Counted(lambda x, clock=clock: clock.tick() or fun(x))
         clock.jumps_at = at
@@ -1071,11 +1071,10 @@ def test_data_and_arguments_reach_the_function() -> None:
 
 
 def test_functions_of_tensors_are_differentiated_where_that_is_wanted() -> None:
-    for x0 in (torch.full((4,), -1.3, dtype=torch.float64), jnp.full(4, -1.3)):
-        run = minimize(valley, x0, grad=True, max_evals=600, compiled=False)
-        assert run.njev > 100
-        assert run.nfev + run.njev <= 600
-        assert run.fun < 1e-10
+    run = minimize(valley, torch.full((4,), -1.3, dtype=torch.float64), grad=True, max_evals=600)
+    assert run.njev > 100
+    assert run.nfev + run.njev <= 600
+    assert run.fun < 1e-10
 
 
 @pytest.mark.parametrize("fun", [valley, waves])

@@ -227,7 +227,7 @@ def test_gradients_come_from_autograd(library: str, method: str, stochastic: boo
 
 def test_auto_takes_values_unless_told_to_differentiate() -> None:
     x0 = jnp.ones(3)
-    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100).method.oracle.name == "antithetic"
+    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100).method.oracle.name == "scaled"
     assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100, grad=True).method.oracle.name == "sampled_gradient"
     with pytest.raises(ValueError, match="for NumPy pass the gradient"):
         slgh.minimize(lambda x: (x**2).sum(), np.ones(3), max_evals=100, grad=True)
@@ -351,11 +351,11 @@ class TestJax:
         code = (
             "import jax.numpy as jnp, jax, slgh\n"
             "r = slgh.minimize(lambda x: (x**2).sum(), jnp.ones(3), max_evals=200, seed=1)\n"
-            "print(r.engine, r.x.dtype, r.nfev, jax.config.jax_enable_x64, bool(r.fun < 1e-3))"
+            "print(r.engine, r.x.dtype, r.nfev <= 200, jax.config.jax_enable_x64, bool(r.fun < 1e-3))"
         )
         command = [sys.executable, "-W", "error", "-c", code]
         printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert printed.split() == ["jax", "while_loop", "float32", "200", "False", "True"]
+        assert printed.split() == ["jax", "while_loop", "float32", "True", "False", "True"]
 
 
 class TestTorch:
