@@ -76,6 +76,7 @@ from ablation_study.runs import missing, run_missing
 from coco import names, numbers
 from coco_study import estimate, records
 from coco_study.jobs import Job
+from coco_study.running import obey
 from coco_study.suites import INSTANCES
 
 from slgh.files import write_text
@@ -279,15 +280,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line says."""
-    args = parser().parse_args(words)
-    try:
-        return int(args.action(args))
-    except (ValueError, ImportError) as error:
-        print(f"ablation.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; what was done is kept.", file=sys.stderr)
-        return 130
+    return obey(parser(), words)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,7 @@ from slgh.attack.networks import network
 from slgh.files import write_text
 
 ROWS = Path(__file__).parents[1] / "docs" / "reproduced" / "attack"
-PAPER_QUERIES = {"mnist": 220_004, "cifar10": 110_004}
-"""What ZOSLGH_r asks about an image: twice before, 11 an iteration, and twice at the end."""
-
+DATA = ("mnist", "cifar10")
 SHARES = (3, 6, 10)
 """The paper's queries are divided by these."""
 
@@ -46,15 +44,13 @@ def rows(data: str, seeds: int) -> list[list[str]]:
     """A row for the paper's method, and one for each budget and seed of ours."""
     paper, images = paper_row(data), shipped_images(data)
     assert paper["ids"] == images.ids.tolist()
-    theirs = np.array(paper["total_loss"])
-    table = [
-        [data, "zoslgh_r", f"{PAPER_QUERIES[data]:,}", f"{np.sum(paper['success'])} %", f"{theirs.mean():.2f}", ""]
-    ]
+    theirs, asked = np.array(paper["total_loss"]), max(paper["queries"])
+    table = [[data, "zoslgh_r", f"{asked:,}", f"{np.sum(paper['success'])} %", f"{theirs.mean():.2f}", ""]]
     model = network(data).to("cuda")
     pixels = torch.as_tensor(images.images / 255 - 0.5, dtype=torch.float32, device="cuda")
     for share in SHARES:
         for seed in range(seeds):
-            queries = PAPER_QUERIES[data] // share
+            queries = asked // share
             found = attack(model, pixels, images.labels, pixels=(-0.5, 0.5), max_queries=queries, seed=seed, history=0)
             met = int((found.first_success >= 0).sum())
             low, high = interval(found.last_total - theirs)
@@ -73,7 +69,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         raise SystemExit("This benchmark needs CUDA.")
     head = ["data", "method", "queries an image", "success", "total loss", "less ZOSLGH_r's, image by image (95 %)"]
-    found = [row for data in PAPER_QUERIES for row in rows(data, args.seeds)]
+    found = [row for data in DATA for row in rows(data, args.seeds)]
     lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *found)]
     text = "\n".join(
         [

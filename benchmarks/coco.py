@@ -33,9 +33,7 @@ import argparse
 import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +41,7 @@ from typing import Any
 from coco_study import estimate, figure, observed, records, table, tuning
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of, longest_first, run_jobs
+from coco_study.running import obey, progress, run_and_keep
 from coco_study.settings import Cell, Method, labelled, pick, read_cells, read_methods, store
 from coco_study.suites import INSTANCES, SUITES, is_training
 
@@ -68,22 +67,10 @@ def run(args: argparse.Namespace) -> int:
     if args.estimate:
         print("\n".join(estimate.lines(estimate.hours(left), [method.name for method in methods])))
         return 0
-    failed, done = 0, 0
-    uninstalled: set[str] = set()
-    begun = (job for job in left if job.method.name not in uninstalled)
-    with progress(len(left)) as tell:
-        for job, future in run_jobs(begun, workers=args.workers, seconds=args.seconds):
-            if (error := future.exception()) is not None:
-                failed += 1
-                print(f"{job.method.name} on {job.place}: {type(error).__name__}: {error}", file=sys.stderr)
-                if isinstance(error, ImportError):
-                    uninstalled.add(job.method.name)
-            elif is_new(job):
-                records.append(args.records, future.result())
-            done += 1
-            tell(job.method.name)
-    print(f"{len(jobs) - len(left)} runs were there, {done - failed} done, {failed} failed, {len(left) - done} left.")
-    return 1 if failed else 0
+    sound = run_and_keep(
+        left, args.records, is_new, workers=args.workers, seconds=args.seconds, there=len(jobs) - len(left)
+    )
+    return 0 if sound else 1
 
 
 def observing(job: Job, root: Path, largest: dict[tuple[str, int], int]) -> Job:
@@ -158,52 +145,6 @@ def cells_of(args: argparse.Namespace) -> list[Cell]:
     return cells
 
 
-def progress(total: int) -> Any:
-    """A line that says how far it is: rich's where there is rich, else now and then a printed one."""
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-    except ImportError:
-        return nullcontext(printed_progress(total))
-    return RichProgress(
-        Progress(
-            "{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeRemainingColumn()
-        ),
-        total,
-    )
-
-
-class RichProgress:
-    """A bar of rich's, told of each run by its method's name."""
-
-    def __init__(self, bar: Any, total: int) -> None:
-        self.bar, self.task = bar, bar.add_task("runs", total=total)
-
-    def __enter__(self) -> Callable[[str], None]:
-        self.bar.start()
-        return self.tell
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def tell(self, name: str) -> None:
-        """One more is done."""
-        self.bar.update(self.task, advance=1, description=f"runs ({name})")
-
-
-def printed_progress(total: int) -> Callable[[str], None]:
-    """Says how many are done, twice a minute at most."""
-    done, last = 0, time.monotonic()
-
-    def tell(name: str) -> None:
-        nonlocal done, last
-        done += 1
-        if time.monotonic() - last > 30 or done == total:
-            last = time.monotonic()
-            print(f"{done} of {total} runs, last {name}", flush=True)
-
-    return tell
-
-
 def names(text: str) -> list[str]:
     """Words with commas between."""
     return [name for name in text.split(",") if name]
@@ -267,15 +208,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Do what the command line says."""
-    args = parser().parse_args(words)
-    try:
-        return int(args.action(args))
-    except (ValueError, ImportError) as error:
-        print(f"coco.py: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("Stopped; what was done is kept.", file=sys.stderr)
-        return 130
+    return obey(parser(), words)
 
 
 if __name__ == "__main__":

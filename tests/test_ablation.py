@@ -16,10 +16,10 @@ pytest.importorskip("cocoex")
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from ablation import main
-from ablation_study import bbob, effects, grids, images, runs, scores
+from ablation_study import bbob, effects, grids, images, scores
 from ablation_study.axes import AXES, OURS, UPDATES, Composition, compositions, why_not
 from ablation_study.building import Field, build
-from coco_study import records
+from coco_study import records, running
 from coco_study.jobs import Job
 from coco_study.records import record_of
 from coco_study.suites import INSTANCES, Place, is_training
@@ -194,7 +194,7 @@ def in_this_process(jobs: list[Job], *, workers: int, seconds: float) -> Any:
 
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "run_jobs", in_this_process)
+    monkeypatch.setattr(running, "run_jobs", in_this_process)
     monkeypatch.setattr(bbob, "GRID", SMALL)
     monkeypatch.setattr(bbob, "TUNED_ON", (Place(suite="bbob", d=40, f=1, i=1),))
     monkeypatch.setattr(bbob, "TIMES", 5)

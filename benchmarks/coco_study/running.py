@@ -1,0 +1,104 @@
+"""What the commands share: running jobs with a line that says how far they are, keeping what they show, and errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from coco_study import records
+from coco_study.jobs import Job, run_jobs
+
+
+def run_and_keep(
+    left: Sequence[Job],
+    folder: Path,
+    is_new: Callable[[Job], bool] = lambda job: True,
+    *,
+    workers: int,
+    seconds: float | None,
+    there: int,
+) -> bool:
+    """Run these jobs, keep the records of those that are new, and say how far it came; whether none has failed.
+
+    A method whose library is not installed is not tried again. `there` is how many others had been run before.
+    """
+    done = failed = 0
+    uninstalled: set[str] = set()
+    begun: Iterable[Job] = (job for job in left if job.method.name not in uninstalled)
+    with progress(len(left)) as tell:
+        for job, future in run_jobs(begun, workers=workers, seconds=seconds):
+            if (error := future.exception()) is not None:
+                failed += 1
+                print(f"{job.method.name} on {job.place}: {type(error).__name__}: {error}", file=sys.stderr)
+                if isinstance(error, ImportError):
+                    uninstalled.add(job.method.name)
+            elif is_new(job):
+                records.append(folder, future.result())
+            done += 1
+            tell(job.method.name)
+    print(f"{there} runs were there, {done - failed} done, {failed} failed, {len(left) - done} left.")
+    return not failed
+
+
+def obey(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
+    """Do what the command line says; errors of the user's are one line."""
+    args = parser.parse_args(words)
+    try:
+        return int(args.action(args))
+    except (ValueError, ImportError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped; what was done is kept.", file=sys.stderr)
+        return 130
+
+
+def progress(total: int) -> Any:
+    """A line that says how far it is: rich's where there is rich, else now and then a printed one."""
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+    except ImportError:
+        return nullcontext(printed_progress(total))
+    return RichProgress(
+        Progress(
+            "{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "left", TimeRemainingColumn()
+        ),
+        total,
+    )
+
+
+class RichProgress:
+    """A bar of rich's, told of each run by its method's name."""
+
+    def __init__(self, bar: Any, total: int) -> None:
+        self.bar, self.task = bar, bar.add_task("runs", total=total)
+
+    def __enter__(self) -> Callable[[str], None]:
+        self.bar.start()
+        return self.tell
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def tell(self, name: str) -> None:
+        """One more is done."""
+        self.bar.update(self.task, advance=1, description=f"runs ({name})")
+
+
+def printed_progress(total: int) -> Callable[[str], None]:
+    """Says how many are done, twice a minute at most."""
+    done, last = 0, time.monotonic()
+
+    def tell(name: str) -> None:
+        nonlocal done, last
+        done += 1
+        if time.monotonic() - last > 30 or done == total:
+            last = time.monotonic()
+            print(f"{done} of {total} runs, last {name}", flush=True)
+
+    return tell
