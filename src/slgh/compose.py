@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slgh import checks
-from slgh.method import METHODS, PROTOCOLS, SLOTS, Method, Recipe, lack
+from slgh.method import METHODS, PROTOCOLS, SCALE_FREE, SLOTS, Method, Recipe, lack
 
 FRONT_DOOR = (
     *("method", "grad", "args", "data", "sample_xi", "bounds", "vectorized", "batched", "max_evals", "max_iter"),
@@ -51,7 +51,7 @@ def compose(method: str | Method, params: Mapping[str, Any], facts: Facts) -> Me
         floor = None
     swapped = {slot: given.pop(slot) for slot in SLOTS if slot in given}
     parts = {slot: swapped.get(slot, getattr(base, slot)) for slot in SLOTS}
-    if name in ("auto", "scale_free") and "oracle" not in swapped and (facts.closed_form or facts.gradient):
+    if name in SCALE_FREE and "oracle" not in swapped and (facts.closed_form or facts.gradient):
         parts["oracle"] = "sampled_gradient"
     if facts.closed_form and parts["oracle"] == "sampled_gradient":
         parts["oracle"] = "closed_form"

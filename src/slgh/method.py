@@ -81,23 +81,25 @@ class Recipe:
     """Whether the method is nothing without sample_xi."""
 
 
+HOMOTOPY = Recipe(
+    oracle="scaled",
+    schedule="budget",
+    update="scale_free",
+    # Chosen on training functions (benchmarks/coco.py): at large t differences see the basin best, since ripples do not
+    # grow with t.
+    defaults={"shape": 1.5},
+    reports="best",
+    about="the homotopy of auto alone: t falls over exactly the budget, the step follows t",
+)
+
+SCALE_FREE = ("auto", "scale_free")
+"""The methods that leave their parameters to be chosen by the engine."""
+
 METHODS: dict[str, Recipe] = {
-    "auto": Recipe(
-        oracle="scaled",
-        schedule="budget",
-        update="scale_free",
-        defaults={"shape": 1.5},
-        reports="best",
-        about="needs no tuning: looks at f, then scale-free homotopy and a local solver in turn",
+    "auto": dataclasses.replace(
+        HOMOTOPY, about="needs no tuning: looks at f, then scale-free homotopy and a local solver in turn"
     ),
-    "scale_free": Recipe(
-        oracle="scaled",
-        schedule="budget",
-        update="scale_free",
-        defaults={"shape": 1.5},
-        reports="best",
-        about="the homotopy of auto alone: t falls over exactly the budget, the step follows t",
-    ),
+    "scale_free": HOMOTOPY,
     "gd": Recipe(
         oracle="gradient",
         schedule="constant",

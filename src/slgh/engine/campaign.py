@@ -21,7 +21,8 @@ from slgh.engine.auto import choose_pace, first_widths
 from slgh.engine.history import Row
 from slgh.engine.iterate import iterate
 from slgh.engine.look import Verdict, affordable_lines, look
-from slgh.engine.polish import UNIT, Place, Request, polish
+from slgh.engine.polish import UNIT, Place, polish
+from slgh.engine.request import Request
 from slgh.parts import Query
 from slgh.result import Status
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 STAGES = ("look", "homotopy", "polish", "restarts")
 """What a campaign is made of."""
 
-# The shares below were chosen on the training functions of benchmarks/coco.py, as those of engine/auto.py were.
+# The shares below are round numbers that did well on the training functions of benchmarks/coco.py; no search was made.
 
 LEAST = 10
 """A polish pays from so many gradients on: with a smaller budget there is the homotopy alone."""

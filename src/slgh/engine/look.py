@@ -6,11 +6,8 @@ from collections.abc import Generator
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slgh.engine.polish import Request
-
-Floats = NDArray[np.float64]
+from slgh.engine.request import Floats, Request
 
 POINTS = 16
 """Points on a line, the start among them."""
@@ -25,9 +22,9 @@ REACH = 0.5
 """How long a line is, as a part of the way to a point drawn from the whole region."""
 
 BENDS = 4.5
-"""f is rugged where its second differences along a line change their sign this often. A quartic has 2 such changes,
-Rastrigin's function 6 to 9, pure noise 10, of the 13 that are possible; of the training functions, the smooth ones have
-3 at most, the rugged ones 5 to 9."""
+"""f is rugged where its second differences along a line change their sign this often, by the median over the lines. A
+quartic has 2 such changes at most, Rastrigin's function about 6, pure noise 10, of the 13 that are possible. Of the
+training functions of benchmarks/coco.py the smooth ones have 4 at most, and the rugged ones 4.5 to 9."""
 
 ROUNDING = 16
 """Differences of so many units in the last place are none."""

@@ -8,19 +8,24 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ask = Callable[["Request"], Floats]
+from slgh.engine.request import Floats, Request
+
+if TYPE_CHECKING:
+    from scipy.optimize import Bounds
+
+Ask = Callable[[Request], Floats]
 
 UNIT = 0.4
 """The solver's unit of length in units of t1 and the widths: its first step is 1 long. A tenth of the box."""
 
 MEMORY = 100
-"""Pairs that L-BFGS-B remembers. Its usual 10 take 200 times as many steps on an ellipsoid in 40 variables."""
+"""Pairs that L-BFGS-B remembers. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations by differences end at
+f - fopt = 127 with its usual 10, at 4 with 60 and at 0.6 with 120 (training instances 1 to 3)."""
 
 MEMORY_NUMBERS = 10_000_000
 """Unless that is more numbers than this."""
@@ -31,7 +36,6 @@ FEW, SHORT = 10, 30
 STILL = 3
 """Calls in a row that change f by rounding alone end the solver."""
 
-
 STEEP = 1000.0
 """How long the first gradient is in the solver's units: L-BFGS-B takes the Hessian for 1 at first, and does better
 to begin with too long a step, which it then shortens, than with too short a one."""
@@ -41,17 +45,6 @@ ROUGHLY = 1e-9
 
 CHUNK = 1 << 22
 """So many numbers the points of one request have at most."""
-
-
-class Request(NamedTuple):
-    """What is asked of f: values (n,) at points (n, d), or with `gradient` the gradients (n, d).
-
-    `stands`: the first point is where a solver stands, not only one that it measures from.
-    """
-
-    points: Floats
-    gradient: bool = False
-    stands: bool = False
 
 
 class Polished(NamedTuple):
@@ -87,6 +80,12 @@ class Place:
     def at(self, z: Floats) -> Floats:
         """The point x + unit z, rounded as the user's function will see it, within the bounds."""
         return np.asarray(np.clip((self.x + self.unit * z).astype(self.dtype).astype(float), self.low, self.high))
+
+    def bounds(self) -> Bounds:
+        """Those of z."""
+        from scipy.optimize import Bounds
+
+        return Bounds((self.low - self.x) / self.unit, (self.high - self.x) / self.unit)
 
 
 def converse(solve: Callable[[Ask], Polished]) -> Generator[Request, Floats, Polished]:
@@ -232,10 +231,9 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
 
 def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
     """L-BFGS-B until nothing changes, then once more on central differences from there."""
-    from scipy.optimize import Bounds, minimize
+    from scipy.optimize import minimize
 
     place = f.place
-    bounds = Bounds((place.low - place.x) / place.unit, (place.high - place.x) / place.unit)
     memory = max(10, min(MEMORY, MEMORY_NUMBERS // place.x.size))
     options = {"maxfun": 10**9, "maxiter": 10**9, "maxcor": memory, "gtol": 0.0}
 
@@ -247,9 +245,9 @@ def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
 
         f.still = 0
         z = (f.x - place.x) / place.unit
+        told: Any = options | {"ftol": tolerance}
         with contextlib.suppress(Settled):
-            options["ftol"] = tolerance
-            minimize(watched, z, jac=True, method="L-BFGS-B", bounds=bounds, options=options)  # type: ignore[call-overload]
+            minimize(watched, z, jac=True, method="L-BFGS-B", bounds=place.bounds(), options=told)
 
     quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
     try:
@@ -269,13 +267,13 @@ def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
 
 def _cobyqa(f: _Counted) -> Polished:
     """COBYQA, a trust region around quadratic models of values."""
-    from scipy.optimize import Bounds, minimize
+    from scipy.optimize import minimize
 
-    place = f.place
-    bounds = Bounds((place.low - place.x) / place.unit, (place.high - place.x) / place.unit)
+    start = np.zeros(f.place.x.size)
+    options: Any = {"final_tr_radius": 1e-8}
     try:
         with contextlib.suppress(Settled):
-            minimize(f.value, np.zeros(place.x.size), method="COBYQA", bounds=bounds, options={"final_tr_radius": 1e-8})
+            minimize(f.value, start, method="COBYQA", bounds=f.place.bounds(), options=options)
     except Spent:
         return f.outcome(converged=False)
     return f.outcome(converged=True)

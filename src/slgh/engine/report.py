@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.engine.auto import SCALE_FREE
+from slgh.method import SCALE_FREE
 from slgh.parts import Query, Sight
 from slgh.result import Result, Status
 
