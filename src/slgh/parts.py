@@ -105,6 +105,11 @@ class Context:
         copies = [xp.broadcast_to(origin, (x.shape[0], centres, x.shape[1]))] if centres else []
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
+    def pairs(self, x: Array, t: Array, u: Array, widths: Array | None, centres: int) -> Array:
+        """`centres` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u; widths None are 1."""
+        moves = u if widths is None else u * widths[:, None, :]
+        return self.place(x, t, [moves, -moves], centres)
+
     def weigh(self, weights: Array, u: Array) -> Array:
         """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
         if u.shape[1] == 1:

@@ -38,6 +38,10 @@ class Namespace:
         return _add(x, axis, dtype, None, keepdims)
 
     @staticmethod
+    def mean(x: Any, /, *, axis: int, keepdims: bool = False) -> Any:
+        return _add(x, axis, None, None, keepdims) / x.shape[axis]
+
+    @staticmethod
     def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
         return _minimum(x, axis, None, None, keepdims)
 
@@ -97,6 +101,22 @@ class NumpyContext(Context):
             at += size * d
         moved = points[:, centres:]
         moved += x[:, None, :]
+        return points
+
+    def pairs(
+        self, x: NDArray[Any], t: NDArray[Any], u: NDArray[Any], widths: NDArray[Any] | None, centres: int
+    ) -> NDArray[Any]:
+        (B, m, d), origin = u.shape, x[:, None, :]
+        points = np.empty((B, centres + 2 * m, d), x.dtype)
+        points[:, :centres] = origin
+        ahead, behind = points[:, centres : centres + m], points[:, centres + m :]
+        if widths is None:
+            np.multiply(u, t[:, None, None], out=ahead)
+        else:
+            np.multiply(u, widths[:, None, :], out=ahead)
+            ahead *= t[:, None, None]
+        np.subtract(origin, ahead, out=behind)
+        ahead += origin
         return points
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 from slgh import checks
 from slgh.oracles.asking import (
     add,
-    around,
     both,
+    both_ways,
     count,
     cut,
     kept,
@@ -119,8 +119,7 @@ class Antithetic:
             u = self._directions(m, noise, xp)
             xi = noise.xi(m) if paired else xi
             centres = 0 if not centred else m if paired else int(centre is None)
-            moves = u if widths is None else u * widths[:, None, :]
-            answer = yield around(x, t, [moves, -moves], centres=centres, xi=xi, ctx=ctx)
+            answer = yield both_ways(x, t, u, widths=widths, centres=centres, xi=xi, ctx=ctx)
             plus, minus = cut(answer, centres, centres + m), cut(answer, centres + m, centres + 2 * m)
             ok = both(plus.ok, minus.ok)
             if centred:

@@ -22,10 +22,23 @@ def around(
     `xi` (B, m, ...) is repeated for each group of m points, and (B, 1, ...) for every point.
     """
     points = ctx.place(x, t, directions, centres)
-    if xi is not None:
-        (B, n, _), m, xp = points.shape, xi.shape[1], ctx.xp
-        xi = xp.broadcast_to(xi, (B, n, *xi.shape[2:])) if m == 1 else xp.concat([xi] * (n // m), axis=1)
-    return Query(what, points, xi=xi, centres=centres)
+    return Query(what, points, xi=_spread(xi, points, ctx.xp), centres=centres)
+
+
+def both_ways(
+    x: Array, t: Array, u: Array, *, widths: Array | None, centres: int, xi: Array | None, ctx: Context
+) -> Query:
+    """Ask at `centres` copies of x, then at x + t*w*u for each u (B, m, d), then at x - t*w*u; `xi` as in `around`."""
+    points = ctx.pairs(x, t, u, widths, centres)
+    return Query("fun", points, xi=_spread(xi, points, ctx.xp), centres=centres)
+
+
+def _spread(xi: Array | None, points: Array, xp: Any) -> Array | None:
+    """xi for each of the points (B, n, d)."""
+    if xi is None:
+        return None
+    (B, n, _), m = points.shape, xi.shape[1]
+    return xp.broadcast_to(xi, (B, n, *xi.shape[2:])) if m == 1 else xp.concat([xi] * (n // m), axis=1)
 
 
 def repeat(x: Array, n: int, xp: Any) -> Array:

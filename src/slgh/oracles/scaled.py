@@ -60,7 +60,11 @@ class Scaled(Antithetic):
         return xp.exp(state[0])
 
     def _lesson(self, even: Answer, u: Array, ctx: Context) -> Array | None:
-        return ctx.weigh(centred_ranks(even, ctx.xp), u * u - 1.0) if u.shape[1] > 1 else None
+        if u.shape[1] == 1:
+            return None
+        excess = u * u
+        excess -= 1.0
+        return ctx.weigh(centred_ranks(even, ctx.xp), excess)
 
     def _learnt(self, state: Leaves, lessons: Array | None, good: Any, xp: Any) -> Leaves:
         if lessons is None:

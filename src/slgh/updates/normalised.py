@@ -46,6 +46,6 @@ class Normalised:
 def unit(g: Array, xp: Any) -> Array:
     """g / |g| for each problem, (B, d), and 0 where g is 0; scaled first, so that no square over- or underflows."""
     peak = xp.max(xp.abs(g), axis=-1, keepdims=True)
-    g = g / xp.where(peak > 0, peak, xp.ones_like(peak))
+    g = g / xp.where(peak > 0, peak, 1.0)
     length = xp.sqrt(xp.vecdot(g, g))[:, None]
-    return g / xp.where(length > 0, length, xp.ones_like(length))
+    return g / xp.where(length > 0, length, 1.0)
