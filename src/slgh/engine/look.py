@@ -40,23 +40,29 @@ class Verdict(IntEnum):
 
 def affordable_lines(budget: int) -> int:
     """How many lines a budget of evaluations allows: 0 where it is too small to look."""
-    return min(LINES, int(SHARE * budget) // POINTS)
+    return min(LINES, int(SHARE * budget) // (POINTS + 1))
 
 
 def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Verdict]:
     """Ask for f on the lines from x (d,) towards the `ends` (n, d), and judge; `eps` is that of f's numbers.
 
-    Second differences do not see the slope, which in many variables drowns everything else. The start is on every line:
-    if its values differ, f is noisy.
+    Second differences do not see the slope, which in many variables drowns everything else. Where f is asked twice and
+    answers differently, it is noisy: at the start, which is on every line, and where each line bends most sharply,
+    which is where an outlier would be if most values had no noise.
     """
     n = ends.shape[0]
     points = x + np.linspace(0.0, REACH, POINTS)[None, :, None] * (ends - x)[:, None, :]
     values = yield Request(points.reshape(n * POINTS, -1))
     lines = values.reshape(n, POINTS)
-    starts = lines[:, 0]
     tiny = ROUNDING * eps
     finite = np.atleast_1d(np.isfinite(lines).all(axis=1))
-    if finite.any() and np.ptp(starts[finite]) > tiny * np.max(np.abs(starts[finite])):
+    with np.errstate(invalid="ignore"):
+        sharpest = 1 + np.argmax(np.abs(np.diff(lines, 2)), axis=1)
+    again = yield Request(points[np.arange(n), sharpest])
+    known, at, second = lines[finite], sharpest[finite], again[finite]
+    once = np.stack([known[:, 0], np.take_along_axis(known, at[:, None], axis=1)[:, 0]])
+    twice = np.stack([np.broadcast_to(known[:1, 0], second.shape), second])
+    if not np.all(np.abs(once - twice) <= tiny * np.max(np.abs(known), axis=1)):
         return Verdict.NOISY
     bends = [_bends(line, tiny) if whole else POINTS for line, whole in zip(lines, finite, strict=True)]
     return Verdict.RUGGED if np.median(bends) >= BENDS else Verdict.SMOOTH
