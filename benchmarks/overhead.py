@@ -41,6 +41,8 @@ M = 10
 POINTS = M + 1
 """Points an iteration, of ours and of every peer."""
 OURS: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": M}
+SCALE_FREE: dict[str, Any] = {"method": "scale_free", "t1": 1.0, "fall": 1e-3, "samples": M}
+"""What "auto" runs on a rugged function: pairs, and widths that are learnt."""
 VERSIONS = {
     "Python": platform.python_version(),
     **{name: version(name) for name in ("slgh", "numpy", "scipy", "cma", "nevergrad")},
@@ -90,31 +92,35 @@ def seconds(call: Callable[[], object]) -> float:
 # 1. An iteration against its noise and its function
 
 
-def run_ours(fun: Callable[..., Any], d: int, n: int, *, vectorized: bool = True) -> None:
+def run_ours(
+    fun: Callable[..., Any], d: int, n: int, *, vectorized: bool = True, options: dict[str, Any] = OURS
+) -> None:
     """n iterations of ours, and its set-up."""
-    slgh.minimize(fun, start(d), vectorized=vectorized, seed=0, max_iter=n, **OURS)
+    slgh.minimize(fun, start(d), vectorized=vectorized, seed=0, max_iter=n, **options)
 
 
-def run_bare(fun: Callable[..., Any], d: int, n: int) -> None:
-    """What n iterations cannot do without: noise (M, d) and fun at (M + 1, d) points."""
+def run_bare(fun: Callable[..., Any], d: int, n: int, *, points: int = POINTS) -> None:
+    """What n iterations cannot do without: noise (M, d) and fun at so many points, (points, d)."""
     rng = np.random.default_rng(0)
     noise = np.empty((M, d))
     # Few points met again and again would be cheaper than a run's: the processor learns the branches in cos.
-    sets = [start(d) + rng.standard_normal((POINTS, d)) for _ in range(max(1, 8_000 // d))]
-    for points in islice(cycle(sets), n):
+    sets = [start(d) + rng.standard_normal((points, d)) for _ in range(max(1, 8_000 // d))]
+    for chosen in islice(cycle(sets), n):
         rng.standard_normal(out=noise)
-        fun(points)
+        fun(chosen)
 
 
 def iteration_rows(*, quick: bool) -> Iterator[Row]:
     """Time of an iteration over its unavoidable part, in interleaved runs."""
     repeats = 5 if quick else 21
-    for fun, (d, n, limit) in product((rastrigin, sphere), ((1_000, 500, 1.5), (100_000, 40, 1.25))):
-        runs = partial(run_bare, fun, d, n), partial(run_ours, fun, d, n)
+    methods = (OURS, POINTS), (SCALE_FREE, 2 * M)
+    sizes = (1_000, 500, 1.5), (100_000, 40, 1.25)
+    for (options, points), fun, (d, n, limit) in product(methods, (rastrigin, sphere), sizes):
+        runs = partial(run_bare, fun, d, n, points=points), partial(run_ours, fun, d, n, options=options)
         pairs = [tuple(seconds(run) for run in runs) for _ in range(repeats)]
         bare, ours = (min(side) / n * 1e6 for side in zip(*pairs, strict=True))
         ratio, of_minima = statistics.median(b / a for a, b in pairs), ours / bare
-        section = f"1. an iteration / noise ({M}, d) and fun at ({POINTS}, d)"
+        section = f"1. an iteration of {options['method']} / noise ({M}, d) and fun at ({points}, d)"
         measure = f"{fun.__name__}, d = {d:,}"
         met = max(ratio, of_minima) <= limit
         note = f"median of {repeats} pairs; of minima {of_minima:.3g}"
