@@ -262,6 +262,8 @@ def test_ranks_average_ties_and_instances_before_functions() -> None:
     # f4: (1, 2, 3) and (1.5, 1.5, 3); f6: (3, 2, 1) and (2, 2, 2)
     assert found.ranks == pytest.approx({"slgh": 1.875, "cma": 1.875, "de": 2.25})
     assert found.functions == 2
+    assert found.critical_difference == critical_difference(3, 2)
+    assert found.if_independent == critical_difference(3, 4)
 
 
 def test_nemenyi() -> None:
@@ -316,3 +318,7 @@ def test_a_column_compares_only_who_was_run_on_all_problems(full: list[Record]) 
     ranks = [float(rows[name].strip("*°")) for name in ("slgh", "cma")]
     assert sum(ranks) == pytest.approx(3, abs=0.011)
     assert rows["functions"] == "13"
+    (duel,) = table.duel_rows([column])
+    better, worse = map(int, duel[1].split(", "))
+    assert duel[0] == "cma"
+    assert better + worse == 13, "no two values of this column are equal"

@@ -23,7 +23,20 @@ class Ranking:
 
     ranks: dict[str, float]
     functions: int
-    critical_difference: float
+    problems: int
+
+    @property
+    def critical_difference(self) -> float:
+        """With functions as the samples: instances of one are not independent of each other.
+
+        Averages over instances are steadier than the ranks of one, so it errs on the safe side.
+        """
+        return critical_difference(len(self.ranks), self.functions)
+
+    @property
+    def if_independent(self) -> float:
+        """The critical difference if instances were independent samples."""
+        return critical_difference(len(self.ranks), self.problems)
 
     @property
     def best(self) -> float:
@@ -41,11 +54,7 @@ def value(record: Record, budget: int) -> float:
 
 
 def rank(runs: Runs, methods: Sequence[str], places: Iterable[Place], budget: int) -> Ranking:
-    """Mean ranks: of the methods on each problem, averaged over a function's instances, then over functions.
-
-    The critical difference is Nemenyi's at 5 % with N = the number of functions: instances of a function are no
-    independent samples. Averages over instances are steadier than the ranks of one, so it errs on the safe side.
-    """
+    """Mean ranks: of the methods on each problem, averaged over a function's instances, then over functions."""
     by_function: dict[int, list[NDArray[np.float64]]] = {}
     for place in places:
         values = [value(runs[name, place], budget) for name in methods]
@@ -54,16 +63,16 @@ def rank(runs: Runs, methods: Sequence[str], places: Iterable[Place], budget: in
     return Ranking(
         ranks=dict(zip(methods, map(float, means), strict=True)),
         functions=len(by_function),
-        critical_difference=critical_difference(len(methods), len(by_function)),
+        problems=sum(map(len, by_function.values())),
     )
 
 
-def critical_difference(methods: int, functions: int) -> float:
-    """Nemenyi's: q_0.05(k, infinity) / sqrt(2) * sqrt(k (k + 1) / (6 N))."""
+def critical_difference(methods: int, samples: int) -> float:
+    """Nemenyi's at 5 %: q_0.05(k, infinity) / sqrt(2) * sqrt(k (k + 1) / (6 N))."""
     if methods < 2:
         return 0.0
     q = float(studentized_range.ppf(0.95, methods, np.inf))
-    return q / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * functions))
+    return q / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * samples))
 
 
 def median(runs: Runs, name: str, places: Iterable[Place], budget: int) -> float:

@@ -11,6 +11,8 @@ from coco_study.settings import Cell
 from coco_study.statistics import area, median, rank
 from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
 
+OURS = "slgh"
+
 READING = "## How to read it"
 """Where the words begin that are left as they are."""
 
@@ -28,7 +30,7 @@ its noise is; its quality is noise-free: the best noise-free f of all points eva
 A **rank** is a method's place by f - fopt at the end of the budget: 1 is best, values below {PRECISION:.0e} tie, and
 ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
 Nemenyi's critical difference at 5 % with N = the number of functions, since instances of one function are not
-independent. The best is bold; ° marks those within CD of it.
+independent. The best is bold; ° marks those within CD of it. The next row is what CD would be if they were.
 
 The **area** is that under the ECDF of targets: the mean over problems and over COCO's 51 targets, fopt + 10^2 to
 fopt + 10^-8, of 1 - log(n) / log(budget), where n is the evaluation that reached the target; 0 where none did.
@@ -50,6 +52,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
         *section("Mean rank, test functions", test, rank_rows(test, lambda f: True)),
         *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
+        *section("Test functions where ours is better and worse, by the median f - fopt", test, duel_rows(test)),
         *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
         *section("Mean rank, training functions", training, rank_rows(training, lambda f: True)),
         *section("Mean rank, all 30 functions of bbob-noisy", noisy, rank_rows(noisy, lambda f: True)),
@@ -92,8 +95,26 @@ def rank_rows(columns: Sequence[Column], pick: Pick) -> list[list[str]]:
                 entries.append(f"{found.ranks[name]:.2f}{'°' if found.ties(name) else ''}")
         rows.append([name, *entries])
     rows.append(["CD", *(f"{found.critical_difference:.2f}" for found in rankings)])
+    rows.append(["CD, N = problems", *(f"{found.if_independent:.2f}" for found in rankings)])
     rows.append(["functions", *(str(found.functions) for found in rankings)])
     return rows
+
+
+def duel_rows(columns: Sequence[Column]) -> list[list[str]]:
+    """On how many functions ours is better, and worse, than each peer."""
+    peers = [name for name in _names(columns) if name != OURS]
+    return [[name, *(_duel(column, name) for column in columns)] for name in peers]
+
+
+def _duel(column: Column, peer: str) -> str:
+    if not {OURS, peer} <= set(column.methods):
+        return ""
+    better = worse = 0
+    for f in column.functions:
+        places = [place for place in column.places if place.f == f]
+        ours, theirs = (median(column.runs, name, places, column.budget) for name in (OURS, peer))
+        better, worse = better + (ours < theirs), worse + (theirs < ours)
+    return f"{better}, {worse}"
 
 
 def area_rows(columns: Sequence[Column]) -> list[list[str]]:
