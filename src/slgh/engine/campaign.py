@@ -1,16 +1,14 @@
 """The campaign of "auto" for a single problem: look, homotopy, polish, and again with what is left of the budget.
 
 Which comes first is decided by the look. A smooth f is polished at once, and the homotopy follows where a local minimum
-was found early; a rugged f is smoothed first, and polished at the end. A noisy f is not polished at all. Where a
-campaign goes on from a checkpoint, stages that had ended are skipped, with what they had found, and one that
-was broken off is given the same answers again.
+was found early; a rugged f is smoothed first, and polished at the end. A noisy f is not polished at all.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from slgh.engine.advance import advance
 from slgh.engine.auto import choose_pace, first_widths
 from slgh.engine.history import Row
 from slgh.engine.iterate import iterate
+from slgh.engine.journal import STAGES, Journal, Outcome
 from slgh.engine.look import Verdict, affordable_lines, look
 from slgh.engine.polish import UNIT, Place, polish
 from slgh.engine.request import Request
@@ -28,9 +27,6 @@ from slgh.result import Status
 
 if TYPE_CHECKING:
     from slgh.engine.loop import Run
-
-STAGES = ("look", "homotopy", "polish", "restarts")
-"""What a campaign is made of."""
 
 # The shares below are round numbers that did well on the training functions of benchmarks/coco.py; no search was made.
 
@@ -54,20 +50,6 @@ WIDE = 1.6
 """Without bounds lines and restarts reach so many t1 far in each variable, about as uniform points of a box do."""
 
 
-class Outcome(NamedTuple):
-    """What a stage found: a point, f there, a number to decide by, and how many evaluations it left.
-
-    The number is the verdict of the look; whether a homotopy was begun (1), or given up (-1), having met no finite
-    value; whether a local solver came to its end.
-    """
-
-    stage: str
-    x: NDArray[np.float64]
-    fun: float
-    note: int = 0
-    left: int = 0
-
-
 class Campaign:
     """The stages of a run of "auto", and how far it has come.
 
@@ -85,14 +67,7 @@ class Campaign:
 
     def __init__(self, stages: tuple[str, ...], *, gradients: str, key: list[int], given: frozenset[str]) -> None:
         self.stages, self.gradients, self.key, self.given = stages, gradients, key, given
-        self.outcomes: list[Outcome] = []
-        """Of the stages that have ended."""
-        self.before: list[Outcome] = []
-        """Of stages that had ended when a checkpoint was written, and are yet to be skipped."""
-        self.log: list[NDArray[np.float64]] = []
-        """The answers that the present stage has had."""
-        self.told: list[NDArray[np.float64]] = []
-        """Answers from a checkpoint that it is yet to be given again."""
+        self.journal = Journal()
         self.stage = ""
         """What goes on at present: a homotopy, a polish, or neither."""
         self.until: int | None = None
@@ -142,7 +117,7 @@ class Campaign:
     @property
     def verdict(self) -> Verdict | None:
         """Of the look, where there was one."""
-        return next((Verdict(o.note) for o in self.outcomes if o.stage == "look"), None)
+        return next((Verdict(o.note) for o in self.journal.outcomes if o.stage == "look"), None)
 
     @property
     def noisy(self) -> bool:
@@ -158,12 +133,12 @@ class Campaign:
 
     def count(self, stage: str) -> int:
         """How many homotopies, or local searches, there have been."""
-        ended = sum(o.stage == stage and (stage != "homotopy" or o.note != 0) for o in self.outcomes)
+        ended = sum(o.stage == stage and (stage != "homotopy" or o.note != 0) for o in self.journal.outcomes)
         return ended + (self.stage == stage)
 
     def lowest(self, run: Run) -> Outcome:
         """The lowest point so far, remembered like a stage, since the run goes on to lower ones."""
-        if self.before:
+        if self.journal.skips:
             return self.skip()
         return self.done(run, Outcome("restarts", run.whole.x_best[0].astype(float), float(run.whole.f_best[0])))
 
@@ -176,7 +151,7 @@ class Campaign:
 
     def anywhere(self, run: Run, n: int) -> NDArray[Any]:
         """n points of the region (n, d), others after each stage."""
-        x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.outcomes)])
+        x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.journal.outcomes)])
         far = x0 + WIDE * float(run.t1[0]) * source.standard_normal((n, x0.size))
         if run.box is None:
             return np.asarray(far)
@@ -188,7 +163,7 @@ class Campaign:
 
     def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Any, Any, Outcome]:
         """Lower x and t together by so many evaluations; where it ends, and f there."""
-        if self.before:
+        if self.journal.skips:
             return self.skip()
         kept = self.left - evals
         while True:
@@ -251,22 +226,18 @@ class Campaign:
             low, high = run.box.low.astype(float), run.box.high.astype(float)
         unit = UNIT * float(run.t1[0]) * first_widths(run.box, x.size)
         place = Place(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=dtype)
-        rival = min((o.fun for o in self.outcomes), default=np.inf)
+        rival = min((o.fun for o in self.journal.outcomes), default=np.inf)
         return (yield from self.asked(run, _polished(place, self.left, rival, gradients=bool(self.gradients))))
 
     def asked(self, run: Run, talk: Generator[Request, Any, Outcome]) -> Generator[Any, Any, Outcome]:
         """A stage on the host: its requests are put to the user's function, or answered from a checkpoint."""
-        if self.before:
+        if self.journal.skips:
             return self.skip()
         answer = None
         try:
             while True:
                 request = talk.send(answer)
-                if self.told:
-                    answer = self.told.pop(0)
-                    self.log.append(answer)
-                else:
-                    answer = yield from self.ask(run, request)
+                answer = self.journal.repeat() if self.journal.repeats else (yield from self.ask(run, request))
         except StopIteration as end:
             return self.done(run, end.value)
         finally:
@@ -282,8 +253,7 @@ class Campaign:
         t = run.backend.native(np.zeros((1, 1), dtype)) if self.gradients == "F.grad" else None
         what = self.gradients if request.gradient else "fun" if t is None else "F"
         raw = yield from run.unbroken(_once(Query(what, run.backend.native(points[None]), t=t)))
-        values = np.asarray(run.backend.host(raw)[0], float)
-        self.log.append(values)
+        values = self.journal.heard(np.asarray(run.backend.host(raw)[0], float))
         stopped = False
         if not request.gradient:
             lowest = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
@@ -306,37 +276,22 @@ class Campaign:
 
     def skip(self) -> Outcome:
         """What a stage found that had ended before the checkpoint."""
-        outcome, self.stage = self.before.pop(0), ""
-        self.outcomes.append(outcome)
+        outcome, self.stage = self.journal.skip(), ""
         self.left = outcome.left
         return outcome
 
     def done(self, run: Run, outcome: Outcome) -> Outcome:
         """Book the end of a stage."""
-        self.left = run.affordable
-        self.outcomes.append(outcome._replace(left=self.left))
-        self.log, self.stage, self.until, self.retreats = [], "", None, 0
-        return self.outcomes[-1]
+        self.left, self.stage, self.until, self.retreats = run.affordable, "", None, 0
+        return self.journal.end(outcome._replace(left=self.left))
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What `load` goes on from."""
-        ended, log = self.outcomes + self.before, [np.atleast_1d(a) for a in self.log + self.told]
-        return {
-            "x": np.array([o.x for o in ended], float),
-            "fun": np.array([o.fun for o in ended], float),
-            "numbers": np.array([(STAGES.index(o.stage), o.note, o.left) for o in ended], np.int64).reshape(-1, 3),
-            "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
-            "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
-            "now": np.array([-1 if self.until is None else self.until, self.retreats]),
-        }
+        return self.journal.saved() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from what was `saved`."""
-        rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
-        self.before = [Outcome(STAGES[stage], x, fun, *more) for x, fun, (stage, *more) in rows]
-        sizes, dimensions = arrays["shapes"].T
-        parts = np.split(arrays["log"], np.cumsum(sizes)[:-1]) if sizes.size else []
-        self.told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]
+        self.journal.load(arrays)
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
 

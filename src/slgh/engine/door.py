@@ -18,10 +18,11 @@ from slgh.compose import Facts, compose
 from slgh.engine.auto import choose_rest, choose_samples
 from slgh.engine.box import Box, read_bounds
 from slgh.engine.by_theory import apply_theory, burn_in, describe_plan, read_request
-from slgh.engine.campaign import STAGES, Campaign, read_stages
+from slgh.engine.campaign import Campaign, read_stages
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
 from slgh.engine.identity import describe, digest
+from slgh.engine.journal import STAGES
 from slgh.engine.limits import read_limits
 from slgh.engine.loop import Run
 from slgh.engine.progress import Progress
