@@ -1,9 +1,9 @@
 """Does `slgh.probe` rank first radii t1 as the runs do? The paper's four functions, and ten others.
 
-For each function and each radius that the probe tries: the median final value over 20 seeds of "auto" from that t1,
-with its default budget, against the probe's score. For the paper's functions also the paper's own methods, SLGH_r
-(Rosenbrock and Himmelblau, closed form) and ZOSLGH_r (Ackley and the hole, 10 seeds), with its steps, minibatches and
-numbers of iterations.
+For each function and each radius that the probe tries: the median final value over 20 seeds of a plain homotopy from
+that t1 (HOMOTOPY below), with the budget that "auto" would take, against the probe's score. For the paper's functions
+also the paper's own methods, SLGH_r (Rosenbrock and Himmelblau, closed form) and ZOSLGH_r (Ackley and the hole, 10
+seeds), with its steps, minibatches and numbers of iterations.
 
 Run `python benchmarks/probe.py`: two to three minutes. `--markdown FILE` keeps the tables, `--picture FILE` the figure.
 """
@@ -137,7 +137,7 @@ class Outcome(NamedTuple):
     case: Case
     probes: list[Probe]
     longer: list[Probe]
-    auto: NDArray[np.float64]
+    reached: NDArray[np.float64]
     paper: list[NDArray[np.float64]]
 
 
@@ -222,10 +222,10 @@ class Line(NamedTuple):
 
 def compare(outcome: Outcome) -> Line:
     """The probes against the runs."""
-    case, probes, longer, auto, paper = outcome
-    gap, t, best = gaps(case, auto), probes[0].t, int(np.argmin(auto))
+    case, probes, longer, reached, paper = outcome
+    gap, t, best = gaps(case, reached), probes[0].t, int(np.argmin(reached))
     at = [int(np.argmax(t == found.t1)) for found in probes]
-    regrets = (auto - auto[best]) / (case.fun(case.x0) - auto[best])
+    regrets = (reached - reached[best]) / (case.fun(case.x0) - reached[best])
     return Line(
         name=case.name,
         d=len(case.x0),
@@ -234,8 +234,8 @@ def compare(outcome: Outcome) -> Line:
         t=correlation(t, gap),
         longer=float(np.mean([correlation(found.score, gap) for found in longer])),
         paper=tuple(float(np.mean([correlation(p.score, gaps(case, values)) for p in probes])) for values in paper),
-        advised=f"{t[at[0]]:.3g} ({auto[at[0]]:.3g})",
-        best=f"{t[best]:.3g} ({auto[best]:.3g})",
+        advised=f"{t[at[0]]:.3g} ({reached[at[0]]:.3g})",
+        best=f"{t[best]:.3g} ({reached[best]:.3g})",
         regret=float(np.mean(regrets[at])),
         default=float(regrets[np.argmax(RADII == 1)]),
         helps=float(np.mean([found.helps for found in probes])),
@@ -243,14 +243,14 @@ def compare(outcome: Outcome) -> Line:
 
 
 HEAD = (
-    *("function", "d", "ρ with auto", "most possible", "ρ of t itself", f"ρ, {LONG} steps"),
+    *("function", "d", "ρ with homotopies", "most possible", "ρ of t itself", f"ρ, {LONG} steps"),
     *(f"ρ with the paper's, γ {gamma}" for gamma in GAMMAS),
     *("t1 advised (f)", "best t1 (f)", "regret", "regret of auto's t1", "helps"),
 )
 
 
 def mean(lines: list[Line]) -> tuple[str, ...]:
-    """The means of the correlations with "auto", as a row."""
+    """The means of the correlations with homotopies, as a row."""
     columns = (np.mean(line.ours) for line in lines), (line.most for line in lines), (line.t for line in lines)
     numbers = [f"{np.mean(list(column)):.2f}" for column in (*columns, (line.longer for line in lines))]
     shares = [f"{np.mean(list(c)):.1%}" for c in ((line.regret for line in lines), (line.default for line in lines))]
@@ -265,8 +265,8 @@ def draw(outcomes: list[Outcome], file: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(3, 3, figsize=(11, 8), layout="constrained")
-    for ax, (case, probes, _, auto, _) in zip(axes.flat, outcomes, strict=True):
-        t, gap = probes[0].t, gaps(case, auto)
+    for ax, (case, probes, _, reached, _) in zip(axes.flat, outcomes, strict=True):
+        t, gap = probes[0].t, gaps(case, reached)
         for found in probes:
             ax.plot(t, found.score / found.score.max(), color="C0", alpha=0.25, lw=1)
         scores = np.median([found.score / found.score.max() for found in probes], axis=0)
