@@ -23,9 +23,9 @@ budgets and start from the same points, uniform in [-4, 4]^d; their settings, wi
 `benchmarks/coco_study/settings.toml`.
 
 Constants were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5.
-The first tables are over the *test* functions, all others, on instances {", ".join(map(str, INSTANCES))}; what the
-training functions show on these instances comes after. A function of bbob-noisy is a training function if the one under
-its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures it.
+The first tables are over the *test* functions, all others, on instances {", ".join(map(str, INSTANCES))}; what training
+functions show on these instances comes after, where they were run. A function of bbob-noisy is a training function if the
+one under its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures it.
 
 A **rank** is a method's place by f - fopt at the end of the budget: 1 is best, values below {PRECISION:.0e} tie, and
 ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
