@@ -2,7 +2,7 @@
 
     python benchmarks/coco.py run --estimate                 CPU hours by method and cell, and nothing else
     python benchmarks/coco.py run --workers 2                everything that has no record yet; Ctrl-C and go on at will
-    python benchmarks/coco.py table                          benchmarks/coco.md and its figures, from the records alone
+    python benchmarks/coco.py table                          docs/coco.md and its figures, from the records alone
 
 What is run stands in `benchmarks/coco_study/settings.toml`, with the reasons; records are JSON lines in
 `benchmarks/coco_records`. Narrower:
@@ -45,7 +45,7 @@ from coco_study.running import obey, progress, run_and_keep
 from coco_study.settings import Cell, Method, labelled, pick, read_cells, read_methods, store
 from coco_study.suites import INSTANCES, SUITES, is_training
 
-PAGE = Path(__file__).with_suffix(".md")
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "coco.md"
 OBSERVED = Path("out") / "coco"
 PAGES = Path("out") / "coco_pages"
 

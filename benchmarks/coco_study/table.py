@@ -13,8 +13,8 @@ from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
 
 OURS = "slgh"
 
-READING = "## How to read it"
-"""Where the words begin that are left as they are."""
+READING, FIRST = "## How to read it", "Mean rank, test functions"
+"""Words that are left as they are stand between these two headings."""
 
 HEAD = f"""# Ours beside its peers on COCO
 
@@ -24,8 +24,9 @@ budgets and start from the same points, uniform in [-4, 4]^d; their settings, wi
 
 Constants were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5.
 The first tables are over the *test* functions, all others, on instances {", ".join(map(str, INSTANCES))}; what training
-functions show on these instances comes after, where they were run. A function of bbob-noisy is a training function if the
-one under its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures it.
+functions show on these instances comes after, where they were run. A function of bbob-noisy is a training function if
+the one under its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures
+it.
 
 A **rank** is a method's place by f - fopt at the end of the budget: 1 is best, values below {PRECISION:.0e} tie, and
 ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
@@ -41,15 +42,18 @@ Pick = Callable[[int], bool]
 
 
 def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
-    """The whole page; what `old` has from "How to read it" on is kept."""
+    """The whole page; what `old` has under "How to read it" is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
     everything = [column for column in columns_of(cells, chosen, training=None) if column.methods]
     noisy = [column for column in everything if column.suite == "bbob-noisy"]
+    _, found, after = old.partition(READING)
+    words = after.partition(f"\n## {FIRST}")[0]
     parts = [
         HEAD,
         *(f"![{shows}]({name})\n" for name, shows in figures.items()),
-        *section("Mean rank, test functions", test, rank_rows(test, lambda f: True)),
+        *([f"{READING}{words}"] if found else []),
+        *section(FIRST, test, rank_rows(test, lambda f: True)),
         *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
         *section("Test functions where ours is better and worse, by the median f - fopt", test, duel_rows(test)),
@@ -60,8 +64,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
         *missing([*test, *training], chosen),
         *(f"{text}\n" for text in odd),
     ]
-    _, found, words = old.partition(READING)
-    return "\n".join(parts) + (f"\n{READING}{words}" if found else "")
+    return "\n".join(parts)
 
 
 def section(title: str, columns: Sequence[Column], rows: list[list[str]]) -> Iterator[str]:
