@@ -62,6 +62,13 @@ def test_the_attacks_table_is_that_of_the_documentation() -> None:
     assert len(shown) == 12
 
 
+def test_the_ranks_are_those_of_the_documentation() -> None:
+    page = (ROOT / "docs" / "coco.md").read_text()
+    table = page.split("## Mean rank, test functions\n\n")[1].split("\n\n")[0]
+    assert table.count("\n") > 10
+    assert table in README
+
+
 def test_the_table_is_that_of_the_documentation() -> None:
     rows = [row for row in judged(README.splitlines()) if len(row) == 5]
     shown = {(function, label, paper, ours) for function, label, paper, ours, _ in rows}
