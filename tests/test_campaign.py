@@ -757,6 +757,56 @@ def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Verdi
     assert right >= 4
 
 
+def judged(values: Any, n: int = 6, d: int = 8) -> Verdict:
+    """The verdict of a look whose requests, first and second, are answered by `values` of all their points."""
+    talk = look(np.full(d, 3.3), np.random.default_rng(0).uniform(-5, 5, (n, d)), 2.0**-52)
+    points = next(talk).points
+    points = talk.send(values(points, 1)).points
+    assert points.shape == (n, d)
+    with pytest.raises(StopIteration) as end:
+        talk.send(values(points, 2))
+    return end.value.value
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize("f", [np.square, np.negative])
+def test_last_digits_that_depend_on_how_many_points_are_asked_are_no_noise(f: Any, n: int) -> None:
+    single = lambda values: values.astype(np.float32).astype(float)  # noqa: E731
+    assert judged(lambda points, request: single(f(points).sum(axis=1) * (1 + 5e-7 * request)), n) is Verdict.SMOOTH
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+def test_an_answer_that_changes_is_noise(n: int) -> None:
+    def one_jumps(points: Any, request: int) -> Any:
+        values = np.sum(points**2, axis=1)
+        if request == 1:
+            values[POINTS // 2] += 100.0
+        return values
+
+    assert judged(one_jumps, n) is Verdict.NOISY
+    assert judged(lambda points, request: np.sum(points**2, axis=1) + np.log(2.5 - request), n) is Verdict.NOISY
+    assert (
+        judged(lambda points, request: np.sum(points**2, axis=1) * (np.nan if request > 1 else 1), n) is Verdict.NOISY
+    )
+    assert judged(lambda points, request: np.full(len(points), 1.0 if request > 1 else np.nan), n) is Verdict.NOISY
+
+
+def test_one_value_of_each_line_that_is_not_finite_hides_no_noise() -> None:
+    def holed(points: Any, request: int) -> Any:
+        values = np.sum(points**2, axis=1)
+        if request == 1:
+            values = values.reshape(6, -1) + 10 * np.random.default_rng(1).normal(size=(6, POINTS))
+            values[:, 7] = np.inf
+            values = values.ravel()
+        return values
+
+    assert judged(holed) is Verdict.NOISY
+
+
+def test_values_close_to_the_greatest_number_are_looked_at_without_a_warning() -> None:
+    assert judged(lambda points, request: 1.7e308 * np.cos(points[:, 0])) is not Verdict.NOISY
+
+
 def test_numbers_of_few_digits_are_no_ruggedness() -> None:
     ends = np.random.default_rng(0).uniform(-5, 5, (6, 8))
     coarse = lambda x: float(np.float32(bowl(x)))  # noqa: E731
