@@ -12,6 +12,7 @@ from scipy.stats import rankdata, spearmanr
 import slgh
 from cases import CASES, starts
 from libraries import assert_close, engine, other_libraries, replay_noise, to_library
+from slgh.backends.numpy import NumpyContext
 from slgh.backends.streams import NumpyNoise, entropies
 from slgh.oracles import Antithetic, Scaled
 from slgh.parts import Context
@@ -257,3 +258,16 @@ def test_a_bad_value_of_the_first_chunk_is_not_counted_against_the_second(oracle
     odd = np.array([f(X + T * u) - f(X - T * u) for u in U[0, 1:]])
     np.testing.assert_allclose(seen.g[0], odd @ U[0, 1:] / 5 / (2 * T), rtol=1e-12)
     assert seen.rejected[0] == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("widths", [False, True])
+@pytest.mark.parametrize("centres", [0, 1, 3])
+@pytest.mark.parametrize(("B", "m", "d"), [(1, 1, 1), (1, 3, 5), (4, 3, 2)])
+def test_pairs_are_placed_to_the_same_bits(dtype: Any, widths: bool, centres: int, B: int, m: int, d: int) -> None:
+    source = np.random.default_rng(0)
+    x, u, w = (source.normal(size=shape).astype(dtype) for shape in ((B, d), (B, m, d), (B, d)))
+    t, w = np.full(B, 0.3, dtype), np.exp(w) if widths else None
+    found, expected = (kind(xp=np).pairs(x, t, u, w, centres) for kind in (NumpyContext, Context))
+    assert found.dtype == expected.dtype == dtype
+    np.testing.assert_array_equal(found, expected)

@@ -60,7 +60,8 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
         *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
         *section("Mean rank, training functions", training, rank_rows(training, lambda f: True)),
         *section("Mean rank, all 30 functions of bbob-noisy", noisy, rank_rows(noisy, lambda f: True)),
-        *(part for column in everything for part in medians(column)),
+        *(part for column in test for part in medians(column, "test")),
+        *(part for column in training for part in medians(column, "training")),
         *missing([*test, *training], chosen),
         *(f"{text}\n" for text in odd),
     ]
@@ -132,9 +133,9 @@ def area_rows(columns: Sequence[Column]) -> list[list[str]]:
     return [[name, *(_marked(of, name, max, "{:.3f}") for of in areas)] for name in _names(columns)]
 
 
-def medians(column: Column) -> Iterator[str]:
+def medians(column: Column, which: str) -> Iterator[str]:
     """The median f - fopt of each method on each function."""
-    yield f"## Median f - fopt, {column.title}\n"
+    yield f"## Median f - fopt, {column.title}, {which} functions\n"
     rows = []
     for f in column.functions:
         places = [place for place in column.places if place.f == f]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 STAGES = ("look", "homotopy", "polish", "restarts")
-"""What a campaign is made of."""
+"""What a campaign is made of; a checkpoint names them by their places."""
 
 
 class Outcome(NamedTuple):
@@ -89,4 +89,5 @@ class Journal:
         self._before = [Outcome(STAGES[stage], x, fun, *more) for x, fun, (stage, *more) in rows]
         sizes, dimensions = arrays["shapes"].T
         parts = np.split(arrays["log"], np.cumsum(sizes)[:-1]) if sizes.size else []
+        # Values are (n,); gradients, asked for one point at a time, (1, d).
         self._told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]
