@@ -31,6 +31,7 @@ from libraries import (
     to_numpy,
 )
 from slgh.backends import jax_loop
+from slgh.backends.numpy import xp as numpy_namespace
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -639,3 +640,15 @@ class TestTorchModules:
 def test_parameters_have_to_be_flattened(x0: Any) -> None:
     with pytest.raises(TypeError, match="Flatten parameters into a vector"):
         slgh.minimize(fun, x0)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "min", "max"])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_what_the_namespace_of_numpy_peels_off_is_the_same(name: str, axis: Any, keepdims: bool, dtype: Any) -> None:
+    x = (100 * np.random.default_rng(0).normal(size=(3, 4, 5))).astype(dtype)
+    found = getattr(numpy_namespace, name)(x, axis=axis, keepdims=keepdims)
+    expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)

@@ -38,8 +38,9 @@ class Namespace:
         return _add(x, axis, dtype, None, keepdims)
 
     @staticmethod
-    def mean(x: Any, /, *, axis: int, keepdims: bool = False) -> Any:
-        return _add(x, axis, None, None, keepdims) / x.shape[axis]
+    def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:
+        total = _add(x, axis, None, None, keepdims)
+        return total / (x.size // max(1, total.size))
 
     @staticmethod
     def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Any:

@@ -74,7 +74,7 @@ class Journal:
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What `load` goes on from."""
-        ended, log = self.outcomes + self._before, [np.atleast_1d(a) for a in self._log + self._told]
+        ended, log = self.outcomes + self._before, self._log + self._told
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
