@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,15 @@ from scipy.special import log_softmax, softmax
 
 import slgh.attack
 from slgh.attack import AttackResult, Outcome, attack, memory
-from slgh.attack.front_door import radius, reach, usual
+from slgh.attack.auto import narrow, plan, radius, reach, usual
 from slgh.attack.images import shipped_images
 from slgh.attack.model import Asked
 from slgh.attack.networks import network
 from slgh.attack.objective import AttackObjective, Successes, distortion_of, margin_of, perturb
 from slgh.attack.paper import METHODS, PAPER
+from slgh.engine.checkpoint import Checkpoint
 from slgh.parts import Sight
+from slgh.result import Status
 
 RNG = np.random.default_rng(0)
 D, K = 12, 4
@@ -174,7 +177,8 @@ def test_an_image_that_resists_comes_back_untouched() -> None:
 
 
 def test_polishing_lowers_the_distortion() -> None:
-    polished, first = (attack(model, IMAGES, LABELS, stop=stop, **QUICK) for stop in ("end", "first success"))
+    options = QUICK | {"max_queries": 1000}  # too few for two homotopies
+    polished, first = (attack(model, IMAGES, LABELS, stop=stop, **options) for stop in ("end", "first success"))
     assert np.array_equal(polished.first_success, first.first_success)
     both = polished.success & first.success
     assert (polished.distortion[both] <= first.distortion[both]).all()
@@ -207,7 +211,7 @@ def test_misclassified_images_are_reported_and_left_alone() -> None:
     alone = attack(model, IMAGES[others], LABELS[others], **QUICK)
     assert np.array_equal(alone.images, found.images[others])
     none = attack(model, IMAGES, (LABELS + 1) % K, **QUICK)
-    assert none.run is None
+    assert none.runs == ()
     assert none.history == {}
     assert "Most are misclassified to begin with" in none.message
 
@@ -510,6 +514,120 @@ def test_fewer_queries_make_longer_steps_and_more_a_wider_look() -> None:
     assert usual(a, 600, None, {"samples": 2})["alpha"] == reach(a, 120, 2).alpha
     assert "alpha" not in usual(a, 600, None, {"update": "adam"})
     assert usual(a, 600, None, {"alpha": 0.3})["alpha"] == 0.3
+
+
+def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
+    photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
+    first, second = plan(digits, 73_331, None, {}, minimises=True)
+    assert first.params["t1"] == pytest.approx(3.92, rel=0.01)
+    assert first.params["shape"] == pytest.approx(0.393, rel=0.01)
+    assert first.params["alpha"] == pytest.approx(0.372, rel=0.01)
+    assert second.params["alpha"] == pytest.approx(2 * 0.216, rel=0.02)
+    assert first.max_evals + second.max_evals == 73_331
+    assert narrow(photographs, 873, 10)["shape"] == pytest.approx(0.304, rel=0.01)
+    by_iterations = plan(digits, None, 1001, {"samples": 5}, minimises=True)
+    assert [(one.max_iter, one.params["samples"]) for one in by_iterations] == [(500, 5), (501, 5)]
+    for a, queries in ((digits, 10_000), (photographs, 19_000)):
+        assert len(plan(a, queries, None, {}, minimises=True)) == 1
+        assert len(plan(a, 2 * queries, None, {}, minimises=True)) == 2
+    assert len(plan(digits, 73_331, None, {}, minimises=False)) == 1
+    assert len(plan(digits, 73_331, None, {"alpha": 0.3}, minimises=True)) == 1
+
+
+class TestTwoHomotopies:
+    """A model that sees no change within some distance: the narrow homotopy fools it with few of the images."""
+
+    IMAGES = np.random.default_rng(0).uniform(0.3, 0.7, size=(8, D))
+    LABELS = np.zeros(8, int)
+
+    @staticmethod
+    def model(images: Any) -> Any:
+        beyond = np.maximum(((images - 0.5) ** 2).sum(axis=1) - 0.3, 0)
+        return np.stack([np.full(len(images), 3.0), 9 * beyond], axis=1)
+
+    def attack(self, model: Any = None, **options: Any) -> AttackResult:
+        return attack(model or self.model, self.IMAGES, self.LABELS, **(QUICK | options))
+
+    def test_the_second_is_for_those_that_the_first_did_not_fool(self) -> None:
+        counting = Counting(self.model)
+        found = self.attack(counting)
+        first, second = found.runs
+        early = first.watched["first"] >= 0
+        assert 0 < early.sum() < 8
+        assert second.x.shape == ((~early).sum(), D)
+        assert found.success.all()
+        assert (self.model(found.images).argmax(axis=1) == 1).all()
+        assert counting.asked == found.queries.sum()
+        assert found.queries.max() <= QUICK["max_queries"]
+        assert (found.queries[early] < 1500).all()
+        assert np.array_equal(found.first_success[~early], first.nit[~early] + second.watched["first"])
+        assert f"for the {(~early).sum()} that the narrow homotopy did not fool" in found.message
+
+    def test_queries_to_success_are_those_of_both(self) -> None:
+        found = self.attack(history="full")
+        for i in range(8):
+            row = int(np.flatnonzero(found.history["margin"][:, i] <= 0)[0])
+            assert found.history["queries"][row] == found.queries_to_success[i]
+            assert found.history["iteration"][row] == found.first_success[i]
+
+    def test_the_history_is_of_both(self) -> None:
+        found = self.attack()
+        early = found.runs[0].watched["first"] >= 0
+        rows = len(found.runs[0].history["iteration"])
+        assert (np.diff(found.history["iteration"]) > 0).all()
+        assert (np.diff(found.history["queries"]) > 0).all()
+        assert np.isfinite(found.history["total"][:rows]).all()
+        assert np.isnan(found.history["total"][rows:, early]).all()
+        assert np.isfinite(found.history["total"][rows:, ~early]).all()
+        assert found.history["queries"][-1] <= found.queries.max()
+
+    @pytest.mark.parametrize(("calls", "second"), [(30, False), (100, True)])
+    def test_each_is_resumed(self, calls: int, second: bool, tmp_path: Path) -> None:
+        file, whole = tmp_path / "attack.npz", self.attack()
+
+        class Failing(Counting):
+            def __call__(self, images: Any) -> Any:
+                nonlocal calls
+                if (calls := calls - 1) == 0:
+                    raise ConnectionError("the line is dead")
+                return super().__call__(images)
+
+        failing, rest, again = Failing(self.model), Counting(self.model), Counting(self.model)
+        with pytest.raises(ConnectionError):
+            self.attack(failing, checkpoint=file)
+        assert (tmp_path / "attack.2.npz").exists() == second
+        resumed = self.attack(rest, checkpoint=Checkpoint(path=file))
+        assert np.array_equal(resumed.images, whole.images)
+        assert np.array_equal(resumed.queries_to_success, whole.queries_to_success)
+        assert failing.asked + rest.asked <= whole.queries.sum() + 25 * 8  # what was before, and an iteration
+        assert np.array_equal(self.attack(again, checkpoint=file).images, whole.images)
+        assert again.asked <= 5 * 8  # before and after
+
+    def test_seeds_are_the_images_own(self) -> None:
+        options = QUICK | {"t1": 0.2, "alpha": 0.5}
+        alone = attack(self.model, self.IMAGES[5:6], self.LABELS[5:6], **(options | {"seed": [7]}))
+        among = attack(self.model, self.IMAGES, self.LABELS, **(options | {"seed": [1, 2, 3, 4, 5, 7, 8, 9]}))
+        assert np.array_equal(alone.images[0], among.images[5])
+        with pytest.raises(ValueError, match="`seed` must be one integer, or one an image, 8; got 2"):
+            self.attack(seed=[1, 2])
+
+    def test_a_drawn_seed_is_both_ones(self) -> None:
+        first, second = self.attack(seed=None).runs
+        assert first.seed == second.seed
+
+    def test_the_first_success_takes_one(self) -> None:
+        assert len(self.attack(stop="first success").runs) == 1
+
+    def test_time_that_is_up_is_up_for_the_second_too(self) -> None:
+        def slow(images: Any) -> Any:
+            time.sleep(0.005)
+            return self.model(images)
+
+        begun = time.monotonic()
+        found = self.attack(slow, max_seconds=0.2)
+        assert time.monotonic() - begun < 2
+        assert len(found.runs) == 1
+        assert Status.MAX_SECONDS in found.runs[0].status
 
 
 def test_digits_are_misread_within_few_queries() -> None:

@@ -135,8 +135,7 @@ def test_the_grid_has_the_adversarial_image_of_a_success_and_the_last_iterate_of
 def test_a_row_that_was_interrupted_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: Any, **options: Any) -> Any:
         result = attack(*args, **options)
-        assert result.run is not None
-        result.run.status[:] = Status.INTERRUPTED
+        result.runs[0].status[:] = Status.INTERRUPTED
         return result
 
     monkeypatch.setattr(row_module, "attack", interrupted)

@@ -1,38 +1,31 @@
-"""The front door of the attack: one call of `minimize` for all images."""
+"""The front door of the attack: `minimize` on all images at once."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
+from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.memory import within_memory
+from slgh.attack.auto import Pass, plan
 from slgh.attack.model import OUTPUTS, Asked, first_answer, read_images, read_labels, refuse_classes
-from slgh.attack.objective import INSIDE, AttackObjective, Successes
+from slgh.attack.objective import AttackObjective, Successes
 from slgh.attack.outcome import AFTER, BEFORE, Attacked, AttackResult, refuse_small_budget, report
+from slgh.attack.passes import go_through
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.door import read_checkpoint
 from slgh.method import Method
 from slgh.minimize import minimize
-from slgh.oracles.asking import zeroth_order_cosine
 from slgh.parts import Array
+from slgh.result import Result
 
 DEFAULT_QUERIES = 10_000
 """`max_queries` where neither it nor `max_iter` is given."""
-
-LEAST_RADIUS, SAMPLES = 0.1, 10
-"""The least first t of "auto" for images, and its pairs of samples."""
-
-FALL = 6e-6
-"""How far its t falls: to the least that float32, or float64, can tell differences at."""
 
 NOT_HERE = {
     "max_evals": "evaluations are queries here; pass max_queries",
@@ -45,56 +38,6 @@ NOT_HERE = {
 """What `minimize`, foolbox and ART know, and what it is here."""
 
 STOPS = ("first success", "end")
-
-
-class Reach(NamedTuple):
-    """The first t of "auto" and its `alpha`."""
-
-    t1: float
-    alpha: float
-
-
-def radius(a: Array) -> tuple[float, float]:
-    r"""The first t of "auto" for images a (B, d) in [-0.5, 0.5]: for few queries, and for many.
-
-    x has to be as large as :math:`|\tanh^{-1}(2a)|` to move a pixel through half of its range. Few queries take 0.4
-    times the median of it: about 3 for black and white, 0.2 for photographs. Many take 0.8 times its root mean square,
-    where the nearly white and black pixels of photographs count too. At least 0.1, for images that are nearly grey.
-    """
-    if not a.shape[0]:
-        return LEAST_RADIUS, LEAST_RADIUS
-    far = np.abs(np.arctanh(backend_of(a).host(a) * (2 * INSIDE))).astype(float)
-    near, wide = 0.4 * float(np.median(far)), 0.8 * float(np.sqrt(np.mean(far**2)))
-    return max(LEAST_RADIUS, near), max(LEAST_RADIUS, near, wide)
-
-
-def reach(a: Array, iterations: int, samples: int) -> Reach:
-    r"""What "auto" begins with for images a (B, d), given its iterations.
-
-    x gets as far as the iterations, T, times the cosine c between estimate and gradient, so that steps of
-    :math:`\alpha = \sqrt{27 / (T c)}` reach what can be reached: 1 for 10,000 queries about a photograph of CIFAR-10,
-    and never more than 4. Where less would do, t is larger and alpha smaller instead, as far as there is time: a wide
-    look finds a way to every image, and short steps a little distorted one. Going the same way in shorter steps takes
-    half as much again.
-    """
-    near, wide = radius(a)
-    alpha = min(math.sqrt(27 / (max(1, iterations) * zeroth_order_cosine(samples, a.shape[1]))), 4.0)
-    ample = min(max(0.0, 1 / alpha - 1), 1.0)
-    t1 = near ** (1 - ample) * wide**ample
-    return Reach(t1, alpha * near / t1 * (1 + ample / 2))
-
-
-def usual(a: Array, max_queries: int | None, max_iter: int | None, params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of "auto" for images a (B, d), where they are not given."""
-    samples = params.get("samples", SAMPLES)
-    chosen: dict[str, Any] = {"samples": samples, "oracle": "antithetic"}
-    if "schedule" not in params:
-        chosen |= {"shape": 1.0, "fall": FALL}
-    if not isinstance(samples, int) or samples < 1:
-        return chosen | {"t1": radius(a)[0]} | params
-    iterations = [n for n in (max_iter, max_queries and max_queries // (2 * samples + 1)) if n is not None]
-    begin = reach(a, min(iterations), samples)
-    return chosen | {"t1": begin.t1} | ({} if "update" in params else {"alpha": begin.alpha}) | params
 
 
 def attack(
@@ -189,6 +132,8 @@ def attack(
     asked = Asked(model=model, shape=tuple(given.shape[1:]), low=low, high=high, outputs=outputs, at_most=at_most)
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
     backend.refuse((model,), "model")
+    if np.ndim(seed) and len(seed) != B:
+        raise ValueError(f"`seed` must be one integer, or one an image, {B}; got {len(seed)}.")
     with backend.session(differences=not params.get("tf32")):
         a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
         label = read_labels("labels", labels, B)
@@ -199,41 +144,41 @@ def attack(
             refuse_classes("targets", wanted, scores.shape[1])
         before = scores.argmax(axis=1)
         attacked = np.flatnonzero(before == label if wanted is None else (before == label) & (before != wanted))
-        ours = a[backend.index(attacked)]
+        max_evals = None if max_queries is None else max_queries - BEFORE - AFTER
+        passes = [Pass(params, max_evals, max_iter)]
         if method == "auto":
-            params = usual(ours, max_queries, max_iter, params)
-        run, remark = None, ""
-        if attacked.size:
-            attempt = partial(
-                minimize,
-                AttackObjective(asked, float(weight), float(kappa), targeted=wanted is not None),
+            passes = plan(a[backend.index(attacked)], max_evals, max_iter, params, minimises=stop == "end")
+        objective = AttackObjective(asked, float(weight), float(kappa), targeted=wanted is not None)
+
+        def minimise(rows: NDArray[np.intp], **more: Any) -> Result:
+            ours = a[backend.index(rows)]
+            return minimize(
+                objective,
                 xp.zeros_like(ours),
-                data=(ours, (label if wanted is None else wanted)[attacked]),
+                data=(ours, (label if wanted is None else wanted)[rows]),
                 method=method,
                 vectorized=True,
                 batched=True,
-                max_evals=None if max_queries is None else max_queries - BEFORE - AFTER,
-                max_iter=max_iter,
-                max_seconds=max_seconds,
                 watch=Successes(ends=stop == "first success"),
-                seed=seed,
                 progress=progress,
                 history=history,
-                checkpoint=checkpoint,
-                **params,
+                **more,
             )
-            at_once = at_once or _kept_at_once(checkpoint) or attacked.size
-            run, remark = within_memory(attempt, min(at_once, attacked.size))
-            refuse_small_budget(run, max_queries)
-        who = Attacked(rows=attacked, label=label, before=before, wanted=wanted)
-        found = report(asked, given, a, who, run, remark)
+
+        passed = []
+        if attacked.size:
+            passed = go_through(
+                passes,
+                minimise,
+                attacked,
+                at_once=at_once,
+                max_seconds=max_seconds,
+                seed=seed,
+                checkpoint=checkpoint,
+            )
+            refuse_small_budget(passed[0].run, max_queries)
+        who = Attacked(label=label, before=before, wanted=wanted)
+        found = report(asked, given, a, who, passed)
     if isinstance(images, np.ndarray | list | tuple):
         return replace(found, images=backend.host(found.images))
     return found
-
-
-def _kept_at_once(checkpoint: str | os.PathLike[str] | Checkpoint | None) -> int | None:
-    """How many images at a time the run in a checkpoint had, where memory did not suffice for all."""
-    saver = read_checkpoint(checkpoint)
-    kept = saver.found[0]["identity"].get("at_once") if saver and saver.found else None
-    return None if kept is None else int(kept["problems"])

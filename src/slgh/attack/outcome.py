@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from slgh.attack.model import Asked
 from slgh.attack.objective import perturb
+from slgh.attack.passes import Passed
 from slgh.backends import backend_of
 from slgh.parts import Array, Context
 from slgh.result import Result, Status
@@ -59,8 +61,9 @@ class AttackResult:
     history
         Over the recorded iterations: "iteration", "queries", and of each image "total", "distortion", "margin" (by
         how much the right class leads, in log odds) and "t".
-    run
-        The `slgh.Result` of `minimize` on the images that were attacked; None if none was.
+    runs
+        The `slgh.Result` of each call of `minimize`: the first is on all images that were attacked, the second, which
+        "auto" makes with many queries, on those that the first did not fool. None if none was attacked.
     """
 
     images: Array
@@ -77,7 +80,7 @@ class AttackResult:
     last_total: NDArray[np.float64]
     history: dict[str, NDArray[Any]]
     message: str
-    run: Result | None
+    runs: tuple[Result, ...]
 
     def __repr__(self) -> str:
         return f"AttackResult: {self.message}"
@@ -90,49 +93,47 @@ class AttackResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Attacked:
-    """Which of the images were attacked, `rows`; the classes of all of them, and those wanted in a targeted attack."""
+    """The classes of all images, what the model saw in them, and what it is to see in a targeted attack."""
 
-    rows: NDArray[np.intp]
     label: NDArray[np.int64]
     before: NDArray[np.int64]
     wanted: NDArray[np.int64] | None
 
 
-def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | None, remark: str) -> AttackResult:
+def report(asked: Asked, images: Array, a: Array, who: Attacked, passed: Sequence[Passed]) -> AttackResult:
     """What became of `images`, which are `a` (B, d) in [-0.5, 0.5]: every success is asked for once more."""
-    B = len(who.label)
-    queries = np.full(B, BEFORE)
-    first = np.full(B, -1)
+    B, host = len(who.label), backend_of(a).host
+    queries, iterations = np.full(B, BEFORE), np.zeros(B, int)
+    first, to_success = np.full(B, -1), np.full(B, -1)
     outcome = [Outcome.MISCLASSIFIED] * B
     if who.wanted is not None:
         outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in who.before == who.wanted]
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
-    to_success = np.full(B, -1)
-    after, found, history = who.before.copy(), images, {}
-    if run is not None:
-        host, rows, seen = backend_of(a).host, who.rows, run.watched
-        queries[rows] += run.nfev + run.njev
-        first[rows] = host(seen["first"]).astype(int)
-        to_success[rows] = _queries_to_success(run, first[rows])
+    after, found, history = who.before.copy(), images, list[dict[str, NDArray[Any]]]()
+    for rows, run, _ in passed:
+        seen, at = run.watched, host(run.watched["first"]).astype(int)
+        first[rows] = np.where(at < 0, -1, iterations[rows] + at)
+        to_success[rows] = np.where(at < 0, -1, queries[rows] + _queries_to_success(run, at))
         last_distortion[rows], last_total[rows] = host(seen["distortion"]), host(run.fun)
         for i, status, nit in zip(rows, run.status, run.nit, strict=True):
             outcome[i] = _failure(Status(status), int(nit))
-        won = np.flatnonzero(first[rows] >= 0)
+        history.append(_history(run, rows, queries, iterations))
+        queries[rows] += run.nfev + run.njev
+        iterations[rows] += run.nit
+        won = np.flatnonzero(at >= 0)
         if won.size:
-            better, scores = _ask_again(asked, a, who, run, won)
-            at, classes = rows[won], scores.argmax(axis=1)
-            queries[at] += AFTER
-            fooled = classes != who.label[at] if who.wanted is None else classes == who.wanted[at]
-            for i, won_over in zip(at, fooled, strict=True):
+            better, scores = _ask_again(asked, a, rows, run, won)
+            here, classes = rows[won], scores.argmax(axis=1)
+            queries[here] += AFTER
+            fooled = classes != who.label[here] if who.wanted is None else classes == who.wanted[here]
+            for i, won_over in zip(here, fooled, strict=True):
                 outcome[i] = Outcome.SUCCESS if won_over else Outcome.UNCONFIRMED
-            after[at[fooled]] = classes[fooled]
-            distortion[at[fooled]] = host(seen["least"])[won[fooled]]
-            found = _with_rows(images, at[fooled], better[backend_of(a).index(np.flatnonzero(fooled))])
-        history = _history(run, rows, B)
-    success = np.array([one is Outcome.SUCCESS for one in outcome])
+            after[here[fooled]] = classes[fooled]
+            distortion[here[fooled]] = host(seen["least"])[won[fooled]]
+            found = _with_rows(found, here[fooled], better[backend_of(a).index(np.flatnonzero(fooled))])
     return AttackResult(
         images=found,
-        success=success,
+        success=np.array([one is Outcome.SUCCESS for one in outcome]),
         outcome=tuple(outcome),
         label=who.label,
         before=who.before,
@@ -143,9 +144,9 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, run: Result | N
         distortion=distortion,
         last_distortion=last_distortion,
         last_total=last_total,
-        history=history,
-        message=" ".join(filter(None, (_message(outcome, run), remark))),
-        run=run,
+        history={name: np.concatenate([part[name] for part in history]) for name in (history[0] if history else ())},
+        message=_message(outcome, passed),
+        runs=tuple(run for _, run, _ in passed),
     )
 
 
@@ -156,11 +157,13 @@ def _failure(status: Status, nit: int) -> Outcome:
     return {Status.NONFINITE: Outcome.NONFINITE, Status.INTERRUPTED: Outcome.INTERRUPTED}.get(status, Outcome.FAILED)
 
 
-def _ask_again(asked: Asked, a: Array, who: Attacked, run: Result, won: NDArray[np.intp]) -> tuple[Array, NDArray[Any]]:
+def _ask_again(
+    asked: Asked, a: Array, rows: NDArray[np.intp], run: Result, won: NDArray[np.intp]
+) -> tuple[Array, NDArray[Any]]:
     """The adversarial images, in the shape and range of the originals, and the model's scores of exactly these."""
     xp, backend = array_namespace(a), backend_of(a)
     x = run.watched["x_least"][backend.index(won)]
-    image = perturb(x, a[backend.index(who.rows[won])])
+    image = perturb(x, a[backend.index(rows[won])])
     scores = backend.host(asked.few(image))
     return xp.clip(asked.pixels(image), min=asked.low, max=asked.high), scores
 
@@ -195,24 +198,38 @@ def _looked(run: Result) -> int:
 
 def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int64]:
     """The queries until an iterate first fooled the model, the last of which may be that of the final point."""
-    found = BEFORE + _looked(run) + np.minimum(first + 1, run.nit) * _each(run) + (first == run.nit)
-    return np.where(first < 0, -1, found)
+    return np.asarray(_looked(run) + np.minimum(first + 1, run.nit) * _each(run) + (first == run.nit))
 
 
-def _history(run: Result, rows: NDArray[np.intp], B: int) -> dict[str, NDArray[Any]]:
-    """The recorded iterations, with a column for each of the B images; NaN for those that were not attacked."""
+def _history(
+    run: Result, rows: NDArray[np.intp], queries: NDArray[np.int64], iterations: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """The recorded iterations, with a column for each of the B images, which had so many queries and iterations before.
+
+    NaN for those that were not attacked, or no longer.
+    """
     recorded = run.history
-    columns = {"iteration": recorded["iteration"], "queries": BEFORE + recorded["nfev"]}
+    columns = {
+        "iteration": iterations[rows].max() + recorded["iteration"],
+        "queries": queries[rows].max() + recorded["nfev"],
+    }
     for name, of in {"total": "fun", "distortion": "distortion", "margin": "margin", "t": "t"}.items():
-        columns[name] = np.full((len(recorded["iteration"]), B), np.nan)
+        columns[name] = np.full((len(recorded["iteration"]), len(queries)), np.nan)
         columns[name][:, rows] = recorded[of]
     return columns
 
 
-def _message(outcome: list[Outcome], run: Result | None) -> str:
-    """How many images fared how, and what the run says."""
+def _message(outcome: list[Outcome], passed: Sequence[Passed]) -> str:
+    """How many images fared how, and what the runs say."""
     counts = {kind: outcome.count(kind) for kind in Outcome}
     text = "; ".join(f"{n} of {len(outcome)}: {kind.value}" for kind, n in counts.items() if n) + "."
     if 2 * counts[Outcome.MISCLASSIFIED] > len(outcome) > 1:
         text += " Most are misclassified to begin with: are labels, range of pixels and order of channels right?"
-    return text if run is None or (run.status == Status.WATCHED).all() else f"{text} {run.message}"
+    said = [text]
+    for number, (rows, run, remark) in enumerate(passed):
+        if number:
+            said.append(f"Once more, from further away, for the {rows.size} that the narrow homotopy did not fool.")
+        if not (run.status == Status.WATCHED).all():
+            said.append(run.message)
+        said.append(remark)
+    return " ".join(filter(None, said))

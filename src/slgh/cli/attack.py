@@ -270,7 +270,7 @@ def attack(
         method=method,
         params=params,
         wanted=wanted,
-        seed=seed if seed is not None else 0 if found.run is None else found.run.seed,
+        seed=seed if seed is not None else found.runs[0].seed if found.runs else 0,
         seconds=time.monotonic() - begun,
         typed=tuple(ctx.meta[TYPED]),
         notes=tuple(notes),

@@ -26,7 +26,7 @@ from slgh.cli.drawing import SUFFIXES, Undrawn, needs
 from slgh.cli.outcome import CHOSEN, OUTPUT, exit_code, with_options, without
 from slgh.cli.output import show
 from slgh.files import to_json, whole, write_text
-from slgh.method import SLOTS
+from slgh.method import SLOTS, Method
 from slgh.result import Status
 
 PICTURE, CURVES, IMAGES, RESULT = "images.png", "curves.png", "images.npz", "attack.json"
@@ -145,19 +145,19 @@ def tell_attack(ended: Ended, output: AttackOutput) -> int:
 
 def attack_code(found: AttackResult) -> int:
     """The exit code: 0 where every image came to its planned end, fooled or not; else the weightiest of the others."""
-    if found.run is None:
+    if not found.runs:
         return NOT_ATTACKED
-    codes = {exit_code(Status(status)) for status in found.run.status}
+    codes = {exit_code(Status(status)) for run in found.runs for status in run.status}
     return next(code for code in (130, 4, 3, 0) if code in codes)
 
 
 def _complaint(ended: Ended) -> str:
     """What is said on standard error."""
     found = ended.found
-    if found.run is None:
+    if not found.runs:
         remedy = "choose others." if ended.attacked.ours else "are labels, --pixels and the order of channels right?"
         return f"nothing was attacked: all of these images are misclassified to begin with; {remedy}"
-    if any(Status(status) == Status.INTERRUPTED for status in found.run.status):
+    if any(Status(status) == Status.INTERRUPTED for run in found.runs for status in run.status):
         return "interrupted. The figures are those of the iterations until then."
     return ""
 
@@ -165,12 +165,14 @@ def _complaint(ended: Ended) -> str:
 def method_line(ended: Ended) -> str:
     """The method as its parts, with every hyperparameter."""
     aim = "" if ended.wanted is None else f"; wanted: {ended.attacked.name(ended.wanted)}"
-    if ended.found.run is None:
-        return ended.method + aim
-    method = ended.found.run.method
+    composed = ", then ".join(_composition(run.method) for run in ended.found.runs)
+    return " = ".join(filter(None, (ended.method, composed))) + aim
+
+
+def _composition(method: Method) -> str:
+    """A method's parts."""
     parts = " x ".join(_part(getattr(method, slot)) for slot in SLOTS)
-    floor = "" if method.floor is None else f", floor {method.floor:.4g}"
-    return f"{ended.method} = {parts}{floor}{aim}"
+    return parts if method.floor is None else f"{parts}, floor {method.floor:.4g}"
 
 
 def _part(part: Any) -> str:
@@ -229,7 +231,7 @@ def summary(ended: Ended) -> list[tuple[str, str]]:
             f" ({share:.0f} %), a median of {it['queries_to_success']:,.0f} queries to the first success, L2 "
             f"{it['l2']:.3g} on average (squared {it['distortion']:.3g})"
         )
-    engine = "" if found.run is None else f"  (engine: {found.run.engine})"
+    engine = f"  (engine: {found.runs[0].engine})" if found.runs else ""
     return [
         ("fooled", f"{text}."),
         ("cost", f"{it['queries']:,} queries of images, {ended.seconds:.3g} s"),

@@ -176,8 +176,8 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
     if not (result.before == chosen.labels).all():
         wrong = ", ".join(map(str, chosen.ids[result.before != chosen.labels]))
         raise ValueError(f"`images` must be classified correctly, but on {device} those with the IDs {wrong} are not.")
-    assert result.run is not None
-    if (np.asarray(result.run.status) == Status.INTERRUPTED).any():
+    (ran,) = result.runs
+    if (np.asarray(ran.status) == Status.INTERRUPTED).any():
         raise KeyboardInterrupt
     tick(1.0)
     record: dict[str, Any] = {
@@ -188,7 +188,7 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
             "numpy": np.__version__,
             "python": platform.python_version(),
             "device": torch.cuda.get_device_name(device) if device.startswith("cuda") else f"CPU, {platform.machine()}",
-            "engine": result.run.engine,
+            "engine": ran.engine,
         },
         "seconds": round(seconds, 2),
         "ids": chosen.ids,
@@ -259,8 +259,8 @@ def last_images(
     chosen: ImageSet, result: AttackResult, model: Any, rows: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The last iterates as images, and what the model sees in them."""
-    assert result.run is not None
-    x = result.run.x[rows]
+    (ran,) = result.runs
+    x = ran.x[rows]
     pixels = _torch().as_tensor(chosen.pixels()[rows], device=x.device)
     images = perturb(x, pixels.flatten(1)).reshape(pixels.shape)
     host = backend_of(x).host
