@@ -521,13 +521,13 @@ def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     first, second = plan(digits, 73_331, None, {}, minimises=True)
     assert first.params["t1"] == pytest.approx(3.92, rel=0.01)
     assert first.params["shape"] == pytest.approx(0.393, rel=0.01)
-    assert first.params["alpha"] == pytest.approx(0.372, rel=0.01)
-    assert second.params["alpha"] == pytest.approx(2 * 0.216, rel=0.02)
-    assert first.max_evals + second.max_evals == 73_331
+    assert first.params["alpha"] == pytest.approx(0.322, rel=0.01)
+    assert second.params["alpha"] == pytest.approx(3 * 0.216, rel=0.02)
+    assert (first.max_evals, second.max_evals) == (48_888, 24_443)
     assert narrow(photographs, 873, 10)["shape"] == pytest.approx(0.304, rel=0.01)
-    by_iterations = plan(digits, None, 1001, {"samples": 5}, minimises=True)
-    assert [(one.max_iter, one.params["samples"]) for one in by_iterations] == [(500, 5), (501, 5)]
-    for a, queries in ((digits, 10_000), (photographs, 19_000)):
+    by_iterations = plan(digits, None, 2001, {"samples": 5}, minimises=True)
+    assert [(one.max_iter, one.params["samples"]) for one in by_iterations] == [(1334, 5), (667, 5)]
+    for a, queries in ((digits, 15_000), (photographs, 29_000)):
         assert len(plan(a, queries, None, {}, minimises=True)) == 1
         assert len(plan(a, 2 * queries, None, {}, minimises=True)) == 2
     assert len(plan(digits, 73_331, None, {}, minimises=False)) == 1
@@ -559,7 +559,7 @@ class TestTwoHomotopies:
         assert (self.model(found.images).argmax(axis=1) == 1).all()
         assert counting.asked == found.queries.sum()
         assert found.queries.max() <= QUICK["max_queries"]
-        assert (found.queries[early] < 1500).all()
+        assert (found.queries[early] < 2010).all()
         assert np.array_equal(found.first_success[~early], first.nit[~early] + second.watched["first"])
         assert f"for the {(~early).sum()} that the narrow homotopy did not fool" in found.message
 

@@ -18,7 +18,7 @@ from ablation_study.axes import Composition
 from ablation_study.building import Field, Values, build, first_radius
 from ablation_study.grids import Chosen, Grid, digest
 from slgh.attack import attack
-from slgh.attack.front_door import usual
+from slgh.attack.auto import usual
 from slgh.attack.images import ImageSet, shipped_images
 from slgh.attack.model import Asked
 from slgh.attack.objective import AttackObjective
@@ -100,7 +100,7 @@ class Scene:
 
     def _usual(self, name: str) -> float:
         """What "auto" has for these images."""
-        return float(usual(self.pixels.reshape(len(self.ids), -1), self.queries, None, {})[name])
+        return float(usual(self.pixels.reshape(len(self.ids), -1), self.queries - BEFORE - AFTER, None, {})[name])
 
     def repeated(self, times: int) -> Scene:
         """All images so many times, one after another."""

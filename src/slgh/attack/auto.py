@@ -1,8 +1,8 @@
 r"""What "auto" chooses for images: one homotopy, or with many queries a narrow one and then a wide one.
 
 A narrow one finds a less distorted image, or none: x hardly leaves the original. A wide one finds an image for every
-original, but leaves in it some of the way that x has come. So the narrow one goes first, with half of the queries, and
-the wide one takes the images that it did not fool.
+original, but leaves in it some of the way that x has come. So the narrow one goes first, with two thirds of the
+queries, and the wide one takes the images that it did not fool.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ FALL = 6e-6
 FINEST, BRIEF = 1 / 200, 1 / 125
 """A narrow one ends at a t that changes a grey pixel by half a level of 255, and its t is e times less than the first
 after so much of its iterations."""
+
+WIDE = 3
+"""The wide one of two has one part in so many of the queries."""
 
 OF_HOMOTOPY = frozenset({"oracle", "schedule", "update", "values", "t1", "t_end", "fall", "shape", "alpha"})
 """Parameters that describe a homotopy: who sets one gets that one alone."""
@@ -113,22 +116,21 @@ def plan(
 ) -> list[Pass]:
     """The homotopies for images a (B, d), each for those that the one before has not fooled.
 
-    There are two where half of the iterations suffice for steps of alpha <= 1, unless the first success is all that is
-    wanted (`minimises` is False) or a parameter of the homotopy is given. The wide one is as wide as one that has all
-    of the queries, and goes as far in half as many steps.
+    There are two where a third of the iterations suffices for steps of alpha <= 1, unless the first success is all that
+    is wanted (`minimises` is False) or a parameter of the homotopy is given. The wide one is as wide as one that has
+    all of the queries, and goes as far in a third of its steps.
     """
     one = Pass(usual(a, max_evals, max_iter, params), max_evals, max_iter)
     samples = params.get("samples", SAMPLES)
     if not minimises or OF_HOMOTOPY & params.keys() or not _counts(samples):
         return [one]
-    iterations = _iterations(max_evals, max_iter, samples) // 2
-    if step(iterations, samples, a.shape[1]) > 1:
+    iterations = _iterations(max_evals, max_iter, samples)
+    if step(iterations // WIDE, samples, a.shape[1]) > 1:
         return [one]
-    (evals, more_evals), (iters, more_iters) = _halves(max_evals), _halves(max_iter)
-    return [
-        Pass(narrow(a, iterations, samples) | {"samples": samples} | params, evals, iters),
-        Pass(one.params | {"alpha": 2 * one.params["alpha"]}, more_evals, more_iters),
-    ]
+    (evals, more_evals), (iters, more_iters) = _shares(max_evals), _shares(max_iter)
+    first = narrow(a, iterations - iterations // WIDE, samples) | {"samples": samples} | params
+    second = one.params | {"alpha": WIDE * one.params["alpha"]}
+    return [Pass(first, evals, iters), Pass(second, more_evals, more_iters)]
 
 
 def _counts(samples: Any) -> bool:
@@ -141,5 +143,6 @@ def _iterations(max_evals: int | None, max_iter: int | None, samples: int) -> in
     return min(n for n in (max_iter, max_evals and max_evals // (2 * samples + 1)) if n is not None)
 
 
-def _halves(limit: int | None) -> tuple[int, int] | tuple[None, None]:
-    return (None, None) if limit is None else (limit // 2, limit - limit // 2)
+def _shares(limit: int | None) -> tuple[int, int] | tuple[None, None]:
+    """Of the narrow homotopy, and of the wide one."""
+    return (None, None) if limit is None else (limit - limit // WIDE, limit // WIDE)

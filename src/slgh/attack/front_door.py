@@ -85,7 +85,9 @@ def attack(
         Whether the model returns "logits" or "probabilities".
     method
         Any method of `slgh.METHODS`. `params` are its hyperparameters, as in `slgh.minimize`. "auto" needs none: its
-        first t follows from how far the pixels are from the middle of their range, its steps from `max_queries`.
+        first t follows from how far the pixels are from the middle of their range, its steps from `max_queries`. With
+        many queries it is two homotopies, a narrow one that distorts little and a wide one for the images that the
+        first did not fool.
     max_queries
         How often the model may be asked about an image, everything included. It is never exceeded. With neither it nor
         `max_iter`: 10,000.
@@ -101,7 +103,8 @@ def attack(
         How many images are attacked at the same time; where one is done with, another takes its place. Without, all; if
         the GPU has too little memory for that, half as many, and so on.
     max_iter, max_seconds, seed, progress, history, checkpoint
-        As in `slgh.minimize`.
+        As in `slgh.minimize`; `seed` also one an image. A second homotopy has a checkpoint of its own: beside
+        attack.npz, attack.2.npz.
 
     Examples
     --------
