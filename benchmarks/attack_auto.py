@@ -3,8 +3,9 @@
     python benchmarks/attack_auto.py --markdown benchmarks/attack_auto.md        needs CUDA, about two minutes
 
 The same networks, images and function; ZOSLGH_r's rows are those of the reproduced tables (docs/reproduced/attack),
-with the paper's settings. Total losses are compared image by image, at the last iterate of both; the interval is a
-bootstrap over images. "Where both do" are the images that both fool.
+with the paper's settings. Total losses are compared image by image, at the points that the methods return: ZOSLGH_r's
+last iterate, as in the paper, and the best point that "auto" asked about. The interval is a bootstrap over images;
+"where both do" are the images that both fool.
 """
 
 from __future__ import annotations
@@ -102,6 +103,8 @@ def main() -> None:
             "",
             f"{torch.cuda.get_device_name()}, 100 images each, by `python benchmarks/attack_auto.py --markdown "
             "benchmarks/attack_auto.md`.",
+            "Total loss: at the point that the method returns, ZOSLGH_r's last iterate and the best one that auto asked",
+            "about. Where both do: the mean over the images that both fool.",
             "",
             *lines,
             "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,17 @@ from scipy.special import log_softmax, softmax
 
 import slgh.attack
 from slgh.attack import AttackResult, Outcome, attack, memory
-from slgh.attack.auto import narrow, plan, radius, reach, usual
+from slgh.attack.auto import Pass, narrow, plan, radius, reach, usual
 from slgh.attack.images import shipped_images
 from slgh.attack.model import Asked
 from slgh.attack.networks import network
 from slgh.attack.objective import AttackObjective, Successes, distortion_of, margin_of, perturb
+from slgh.attack.outcome import Attacked, report
 from slgh.attack.paper import METHODS, PAPER
+from slgh.attack.passes import Passed, go_through
 from slgh.engine.checkpoint import Checkpoint
 from slgh.parts import Sight
-from slgh.result import Status
+from slgh.result import Result, Status
 
 RNG = np.random.default_rng(0)
 D, K = 12, 4
@@ -519,6 +520,7 @@ def test_fewer_queries_make_longer_steps_and_more_a_wider_look() -> None:
 def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
     first, second = plan(digits, 73_331, None, {}, minimises=True)
+    assert (first.params["values"], second.params.get("values")) == ("ranks", None)
     assert first.params["t1"] == pytest.approx(3.92, rel=0.01)
     assert first.params["shape"] == pytest.approx(0.393, rel=0.01)
     assert first.params["alpha"] == pytest.approx(0.322, rel=0.01)
@@ -530,6 +532,7 @@ def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     for a, queries in ((digits, 15_000), (photographs, 29_000)):
         assert len(plan(a, queries, None, {}, minimises=True)) == 1
         assert len(plan(a, 2 * queries, None, {}, minimises=True)) == 2
+    assert len(plan(digits, 73_331, None, {"samples": np.int64(10)}, minimises=True)) == 2
     assert len(plan(digits, 73_331, None, {}, minimises=False)) == 1
     assert len(plan(digits, 73_331, None, {"alpha": 0.3}, minimises=True)) == 1
 
@@ -561,7 +564,7 @@ class TestTwoHomotopies:
         assert found.queries.max() <= QUICK["max_queries"]
         assert (found.queries[early] < 2010).all()
         assert np.array_equal(found.first_success[~early], first.nit[~early] + second.watched["first"])
-        assert f"for the {(~early).sum()} that the narrow homotopy did not fool" in found.message
+        assert f"for the {(~early).sum()} that the first homotopy did not fool" in found.message
 
     def test_queries_to_success_are_those_of_both(self) -> None:
         found = self.attack(history="full")
@@ -618,16 +621,89 @@ class TestTwoHomotopies:
     def test_the_first_success_takes_one(self) -> None:
         assert len(self.attack(stop="first success").runs) == 1
 
-    def test_time_that_is_up_is_up_for_the_second_too(self) -> None:
-        def slow(images: Any) -> Any:
-            time.sleep(0.005)
+    def test_time_that_is_up_before_the_second_leaves_what_the_first_found(self) -> None:
+        whole, cut = self.attack(), self.attack(history=0)
+        first, second = cut.runs
+        second.nit[:], second.status[:] = 0, Status.MAX_SECONDS
+        second.watched["first"][:] = -1
+        rows = np.flatnonzero(first.watched["first"] < 0)
+        passed = [Passed(np.arange(8), first, ""), Passed(rows, second, "")]
+        a = self.IMAGES - 0.5
+        asked = Asked(model=self.model, shape=(D,), low=0, high=1, outputs="logits", at_most=None)
+        who = Attacked(label=self.LABELS, before=self.LABELS, wanted=None)
+        found = report(asked, self.IMAGES, a, who, passed)
+        assert {found.outcome[i] for i in rows} == {Outcome.FAILED}
+        assert np.array_equal(found.last_total[rows], first.fun[rows])
+        assert np.array_equal(found.success, whole.first_success < first.nit[0])
+
+    def test_an_interrupt_begins_no_second(self, tmp_path: Path) -> None:
+        file, calls = tmp_path / "attack.npz", 0
+
+        def interrupted(images: Any) -> Any:
+            nonlocal calls
+            if (calls := calls + 1) == 150:  # where the first four are done, and the others are not
+                raise KeyboardInterrupt
             return self.model(images)
 
-        begun = time.monotonic()
-        found = self.attack(slow, max_seconds=0.2)
-        assert time.monotonic() - begun < 2
-        assert len(found.runs) == 1
-        assert Status.MAX_SECONDS in found.runs[0].status
+        whole = self.attack(at_once=4)
+        cut = self.attack(interrupted, at_once=4, checkpoint=file)
+        assert set(cut.runs[0].status.tolist()) == {Status.COMPLETED, Status.INTERRUPTED}
+        assert len(cut.runs) == 1
+        assert not (tmp_path / "attack.2.npz").exists()
+        assert np.array_equal(self.attack(at_once=4, checkpoint=file).images, whole.images)
+
+    def test_a_second_checkpoint_without_the_first_is_of_another_run(self, tmp_path: Path) -> None:
+        file = tmp_path / "attack.npz"
+        self.attack(checkpoint=file)
+        file.unlink()
+        counting = Counting(self.model)
+        with pytest.raises(ValueError, match=r"attack.npz' does not exist, but .*attack.2.npz', which belongs to it"):
+            self.attack(counting, checkpoint=file)
+        assert counting.asked <= 2 * 8
+
+    def test_some_at_a_time_are_the_same(self) -> None:
+        whole, some = self.attack(), self.attack(at_once=3)
+        assert np.array_equal(some.images, whole.images)
+        assert np.array_equal(some.queries, whole.queries)
+
+
+class TestPasses:
+    """One homotopy after another, with a stand-in for `minimize`."""
+
+    @staticmethod
+    def went(first: list[int], status: Any = Status.COMPLETED, **options: Any) -> list[Any]:
+        """What `minimize` was asked for: the rows and the options of each call."""
+        calls = []
+
+        def minimise(rows: Any, **given: Any) -> Any:
+            calls.append((rows.tolist(), given))
+            ended = np.broadcast_to(status, len(first))[rows]
+            watched = {"first": np.array(first)[rows]}
+            return Result(x=np.zeros((rows.size, 1)), status=ended, watched=watched, seed=7, seconds=2.0)
+
+        given = {"at_once": None, "max_seconds": None, "seed": 0, "checkpoint": None} | options
+        go_through([Pass({}, 20, None), Pass({}, 10, None)], minimise, np.arange(len(first)), **given)
+        return calls
+
+    def test_the_second_has_those_that_were_not_fooled(self) -> None:
+        assert [rows for rows, _ in self.went([3, -1, 0, -1])] == [[0, 1, 2, 3], [1, 3]]
+        assert len(self.went([3, 1])) == 1
+
+    def test_seeds_go_with_their_images(self) -> None:
+        assert [given["seed"] for _, given in self.went([3, -1, 0, -1], seed=[5, 6, 7, 8])] == [[5, 6, 7, 8], [6, 8]]
+        assert [given["seed"] for _, given in self.went([-1], seed=None)] == [None, 7]
+
+    def test_seconds_are_for_both(self) -> None:
+        assert [given["max_seconds"] for _, given in self.went([-1], max_seconds=5.0)] == [5.0, 3.0]
+        assert [given["max_seconds"] for _, given in self.went([-1], max_seconds=1.0)] == [1.0, 0.0]
+
+    def test_what_is_not_finite_is_not_tried_again(self) -> None:
+        kinds = [Status.COMPLETED, Status.NONFINITE, Status.MAX_EVALS]
+        assert [rows for rows, _ in self.went([-1, -1, -1], kinds)] == [[0, 1, 2], [0, 2]]
+
+    @pytest.mark.parametrize("cut", [Status.INTERRUPTED, Status.MAX_SECONDS, Status.CALLBACK])
+    def test_what_was_cut_short_is_the_end(self, cut: Status) -> None:
+        assert len(self.went([-1, -1], [Status.COMPLETED, cut])) == 1
 
 
 def test_digits_are_misread_within_few_queries() -> None:

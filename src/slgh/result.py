@@ -79,6 +79,8 @@ class Result(OptimizeResult):
         With a `watch`, what it remembers, by name.
     method, engine, seed
         What ran: the bound `Method`, the loop, and the seed that repeats the run.
+    seconds
+        How long it took, with what it took before a checkpoint, without the compilation of a loop.
     """
 
     def __init__(self, **entries: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slgh import checks
 from slgh.attack.objective import INSIDE
 from slgh.backends import backend_of
 from slgh.oracles.asking import zeroth_order_cosine
@@ -24,8 +25,8 @@ FALL = 6e-6
 """How far the t of a wide homotopy falls: to the least that float32, or float64, can tell differences at."""
 
 FINEST, BRIEF = 1 / 200, 1 / 125
-"""A narrow one ends at a t that changes a grey pixel by half a level of 255, and its t is e times less than the first
-after so much of its iterations."""
+"""A narrow one ends at a t that changes a grey pixel by less than one of 256 levels, and its t is e times less than the
+first after so much of its iterations."""
 
 WIDE = 3
 """The wide one of two has one part in so many of the queries."""
@@ -101,7 +102,7 @@ def narrow(a: Array, iterations: int, samples: int) -> dict[str, Any]:
 
 def usual(a: Array, max_evals: int | None, max_iter: int | None, params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of one homotopy for images a (B, d), where they are not given."""
-    samples = params.get("samples", SAMPLES)
+    samples = checks.plain(params.get("samples", SAMPLES))
     chosen: dict[str, Any] = {"samples": samples, "oracle": "antithetic"}
     if "schedule" not in params:
         chosen |= {"shape": 1.0, "fall": FALL}
@@ -121,7 +122,7 @@ def plan(
     all of the queries, and goes as far in a third of its steps.
     """
     one = Pass(usual(a, max_evals, max_iter, params), max_evals, max_iter)
-    samples = params.get("samples", SAMPLES)
+    samples = checks.plain(params.get("samples", SAMPLES))
     if not minimises or OF_HOMOTOPY & params.keys() or not _counts(samples):
         return [one]
     iterations = _iterations(max_evals, max_iter, samples)

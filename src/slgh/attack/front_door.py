@@ -103,8 +103,8 @@ def attack(
         How many images are attacked at the same time; where one is done with, another takes its place. Without, all; if
         the GPU has too little memory for that, half as many, and so on.
     max_iter, max_seconds, seed, progress, history, checkpoint
-        As in `slgh.minimize`; `seed` also one an image. A second homotopy has a checkpoint of its own: beside
-        attack.npz, attack.2.npz.
+        As in `slgh.minimize`; `seed` may be one for each image. Of two homotopies each has a history of so many rows,
+        and the second a checkpoint of its own: attack.2.npz beside attack.npz.
 
     Examples
     --------
@@ -127,6 +127,8 @@ def attack(
     for name, number in (("at_most", at_most), ("at_once", at_once)):
         if number is not None:
             checks.count(name, number)
+    if max_iter is not None:
+        checks.count("max_iter", checks.plain(max_iter), 0)
     if max_queries is None and max_iter is None:
         max_queries = DEFAULT_QUERIES
     if max_queries is not None:

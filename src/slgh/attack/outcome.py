@@ -57,13 +57,14 @@ class AttackResult:
         The squared L2 norm of the perturbation of what is returned, pixels scaled to a range of width 1, as in the
         paper; NaN without success.
     last_distortion, last_total
-        The same of the last iterate, adversarial or not, and its total loss, the function that is minimised.
+        The same of the last iterate, adversarial or not; and the total loss, the function that is minimised, at the
+        point that the run returned: the last iterate, or for "auto" the best one that was asked about.
     history
         Over the recorded iterations: "iteration", "queries", and of each image "total", "distortion", "margin" (by
         how much the right class leads, in log odds) and "t".
     runs
         The `slgh.Result` of each call of `minimize`: the first is on all images that were attacked, the second, which
-        "auto" makes with many queries, on those that the first did not fool. None if none was attacked.
+        "auto" makes with many queries, on those that the first did not fool. Empty if none was attacked.
     """
 
     images: Array
@@ -114,12 +115,13 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, passed: Sequenc
         seen, at = run.watched, host(run.watched["first"]).astype(int)
         first[rows] = np.where(at < 0, -1, iterations[rows] + at)
         to_success[rows] = np.where(at < 0, -1, queries[rows] + _queries_to_success(run, at))
-        last_distortion[rows], last_total[rows] = host(seen["distortion"]), host(run.fun)
-        for i, status, nit in zip(rows, run.status, run.nit, strict=True):
-            outcome[i] = _failure(Status(status), int(nit))
+        begun = (run.nit > 0) | (iterations[rows] == 0)
+        last_distortion[rows[begun]], last_total[rows[begun]] = host(seen["distortion"])[begun], host(run.fun)[begun]
         history.append(_history(run, rows, queries, iterations))
         queries[rows] += run.nfev + run.njev
         iterations[rows] += run.nit
+        for i, status in zip(rows, run.status, strict=True):
+            outcome[i] = _failure(Status(status), int(iterations[i]))
         won = np.flatnonzero(at >= 0)
         if won.size:
             better, scores = _ask_again(asked, a, rows, run, won)
@@ -228,7 +230,7 @@ def _message(outcome: list[Outcome], passed: Sequence[Passed]) -> str:
     said = [text]
     for number, (rows, run, remark) in enumerate(passed):
         if number:
-            said.append(f"Once more, from further away, for the {rows.size} that the narrow homotopy did not fool.")
+            said.append(f"Once more, with a wider look, for the {rows.size} that the first homotopy did not fool.")
         if not (run.status == Status.WATCHED).all():
             said.append(run.message)
         said.append(remark)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,8 +19,8 @@ from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import read_checkpoint
 from slgh.result import Result, Status
 
-PLANNED = (Status.COMPLETED, Status.MAX_EVALS)
-"""Ends after which an image that was not fooled is tried again."""
+CUT_SHORT = (Status.INTERRUPTED, Status.MAX_SECONDS, Status.CALLBACK)
+"""Ends after which nothing more is begun."""
 
 
 class Passed(NamedTuple):
@@ -43,9 +42,10 @@ def go_through(
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
 ) -> list[Passed]:
     """Call minimise(rows, ...) for each pass, as long as there are images that were not fooled."""
+    own = [_own(checkpoint, number) for number, _ in enumerate(passes, start=1)]
+    _refuse_leftovers(own)
     ended = list[Passed]()
-    for number, one in enumerate(passes, start=1):
-        begun, own = time.monotonic(), _own(checkpoint, number)
+    for one, keeps in zip(passes, own, strict=True):
         attempt = partial(
             minimise,
             rows,
@@ -53,18 +53,29 @@ def go_through(
             max_iter=one.max_iter,
             max_seconds=max_seconds,
             seed=seed if np.ndim(seed) == 0 else [seed[i] for i in rows],
-            checkpoint=own,
+            checkpoint=keeps,
             **one.params,
         )
-        run, remark = within_memory(attempt, min(at_once or _kept_at_once(own) or rows.size, rows.size))
+        run, remark = within_memory(attempt, min(at_once or _kept_at_once(keeps) or rows.size, rows.size))
         ended.append(Passed(rows, run, remark))
-        rows = rows[(backend_of(run.x).host(run.watched["first"]) < 0) & np.isin(run.status, PLANNED)]
-        seed = run.seed if seed is None else seed
-        if max_seconds is not None:
-            max_seconds -= time.monotonic() - begun
-        if not rows.size or (max_seconds is not None and max_seconds <= 0):
+        if np.isin(run.status, CUT_SHORT).any():
             break
+        rows = rows[(backend_of(run.x).host(run.watched["first"]) < 0) & (run.status != Status.NONFINITE)]
+        if not rows.size:
+            break
+        seed = run.seed if seed is None else seed
+        max_seconds = None if max_seconds is None else max(max_seconds - run.seconds, 0.0)
     return ended
+
+
+def _refuse_leftovers(own: Sequence[Any]) -> None:
+    """Raise where there is the checkpoint of a later pass, but not that of the first: it is of another run."""
+    files = [Path(one.path if isinstance(one, Checkpoint) else one) for one in own if one is not None]
+    if left := [str(file) for file in files[1:] if file.exists() and not files[0].exists()]:
+        raise ValueError(
+            f"`checkpoint` {str(files[0])!r} does not exist, but {left[0]!r}, which belongs to it, does. Move it "
+            "away as well to start anew."
+        )
 
 
 def _own(checkpoint: str | os.PathLike[str] | Checkpoint | None, number: int) -> Any:

@@ -187,7 +187,7 @@ def attack(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep the run in this file; the same command then goes on from it.",
+            help="Keep the run in this file (a long one in a second beside it); the same command then goes on from it.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

@@ -102,6 +102,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         method=plan.method,
         engine=run.engine,
         seed=run.seed,
+        seconds=run.elapsed(),
     )
 
 
