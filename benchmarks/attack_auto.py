@@ -103,8 +103,8 @@ def main() -> None:
             "",
             f"{torch.cuda.get_device_name()}, 100 images each, by `python benchmarks/attack_auto.py --markdown "
             "benchmarks/attack_auto.md`.",
-            "Total loss: at the point that the method returns, ZOSLGH_r's last iterate and the best one that auto asked",
-            "about. Where both do: the mean over the images that both fool.",
+            "Total loss: at the point that the method returns, ZOSLGH_r's last iterate and the best one that auto",
+            "asked about. Where both do: the mean over the images that both fool.",
             "",
             *lines,
             "",
