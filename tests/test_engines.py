@@ -322,6 +322,20 @@ class TestJax:
             assert result.engine == "jax while_loop"
             np.testing.assert_allclose(result.x, [centre, centre], atol=1e-2)
 
+    def test_local_searches_do_not_call_fun_for_each_query(self) -> None:
+        calls = 0
+
+        def bowl(x: Any, centre: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return ((x - centre) ** 2).sum()
+
+        result = slgh.minimize(bowl, jnp.zeros(3), max_evals=1000, seed=0, data=jnp.ones(3))
+        assert "local searches" in result.message
+        assert result.nfev > 900
+        assert calls < 30
+        np.testing.assert_allclose(result.x, 1.0, atol=1e-5)
+
     @pytest.mark.parametrize("vectorized", [True, False])
     def test_a_gradient_that_the_method_does_not_need_is_left_alone(self, vectorized: bool) -> None:
         for given in (True, None):

@@ -78,6 +78,9 @@ class Loop(Protocol):
     def careful(self, carry: Any) -> Loop:
         """A loop from `carry` on that supposes nothing of values, and so is always sound."""
 
+    def asked_often(self, functions: Any) -> Any:
+        """The user's functions, for many queries besides the loop's."""
+
 
 class Backend(Protocol):
     """One array library, with the dtype and device of x0."""

@@ -66,6 +66,7 @@ class Code:
         self.recordings: dict[tuple[int, ...], Recording] = {}
         self.block = jax.jit(self._block, static_argnames=("rows",))
         self.draw = jax.jit(self._draw, static_argnames=("window", "recording"))
+        self.answer = jax.jit(self._answer, static_argnames=("what",))
 
     def noise(self, key: Array, k: Array, dtype: Any) -> JaxNoise:
         """The noise of iteration k."""
@@ -80,6 +81,11 @@ class Code:
         if self.spec.program.period == 1:
             jax.eval_shape(lambda: self.spec.program.iterate(carry, recording.k, True, recording, inputs)[:2])
         return self.recordings.setdefault(shape, recording)
+
+    def _answer(self, points: Array, t: Array | None, xi: Any, inputs: Any, what: str) -> Array:
+        """What the user's functions say to a query."""
+        _, functions = self.spec.program.bind(inputs)
+        return functions.answer(Query(what, points, t=t, xi=xi), inputs.data)
 
     def _draw(self, key: Array, k: Array, window: int, recording: Recording) -> Any:
         """The noise of the iterations k, ..., k + window - 1."""
@@ -143,6 +149,28 @@ def code_of(spec: Spec) -> Code:
     return compiled(spec)
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """The user's functions, compiled once for each number of points: mapping them anew takes longer than most do."""
+
+    functions: Any
+    code: Code
+    inputs: Any
+
+    @property
+    def calls(self) -> Any:
+        return self.functions.calls
+
+    @property
+    def mappers(self) -> Any:
+        return self.functions.mappers
+
+    def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+        inputs = self.inputs._replace(data=data)
+        return self.code.answer(query.points, query.t, query.xi, inputs, what=query.what)
+
+
 class WhileLoop:
     """Blocks of iterations inside one compiled while_loop."""
 
@@ -204,3 +232,6 @@ class WhileLoop:
         spec = self.code.spec
         careful = replace(spec, program=replace(spec.program, careful=True))
         return WhileLoop(code_of(careful), self.inputs, carry, self.key)
+
+    def asked_often(self, functions: Any) -> Any:
+        return Compiled(functions, self.code, self.inputs)

@@ -173,6 +173,9 @@ class CudaGraph:
     def careful(self, carry: Any) -> CudaGraph:
         return CudaGraph(replace(self.program, careful=True), self.inputs, carry, self.noise)
 
+    def asked_often(self, functions: Any) -> Any:
+        return functions
+
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0]

@@ -51,7 +51,7 @@ def compile_loop(
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
             run.engine = found.engine
-            return mapped
+            return mapped if run.campaign is None else found.asked_often(mapped)
         run.members = run.active
         run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
     if compiled:
