@@ -6,7 +6,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,10 +41,8 @@ def go_through(
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
 ) -> list[Passed]:
     """Call minimise(rows, ...) for each pass, as long as there are images that were not fooled."""
-    own = [_own(checkpoint, number) for number, _ in enumerate(passes, start=1)]
-    _refuse_leftovers(own)
     ended = list[Passed]()
-    for one, keeps in zip(passes, own, strict=True):
+    for one, keeps in zip(passes, _checkpoints(checkpoint, len(passes)), strict=True):
         attempt = partial(
             minimise,
             rows,
@@ -68,27 +65,22 @@ def go_through(
     return ended
 
 
-def _refuse_leftovers(own: Sequence[Any]) -> None:
-    """Raise where there is the checkpoint of a later pass, but not that of the first: it is of another run."""
-    files = [Path(one.path if isinstance(one, Checkpoint) else one) for one in own if one is not None]
-    if left := [str(file) for file in files[1:] if file.exists() and not files[0].exists()]:
+def _checkpoints(checkpoint: str | os.PathLike[str] | Checkpoint | None, n: int) -> list[Checkpoint | None]:
+    """Those of n passes: the first has the file that is given, the second one beside it, and so on."""
+    saver = read_checkpoint(checkpoint)
+    if saver is None:
+        return [None] * n
+    path = saver.path
+    files = [path, *(path.with_name(f"{path.stem}.{number}{path.suffix}") for number in range(2, n + 1))]
+    if not saver.found and (left := [str(file) for file in files[1:] if file.exists()]):
         raise ValueError(
-            f"`checkpoint` {str(files[0])!r} does not exist, but {left[0]!r}, which belongs to it, does. Move it "
-            "away as well to start anew."
+            f"`checkpoint` {str(path)!r} does not exist, but {left[0]!r}, which belongs to it, does. Move it away as "
+            "well to start anew."
         )
+    return [dataclasses.replace(saver.settings, path=file) for file in files]
 
 
-def _own(checkpoint: str | os.PathLike[str] | Checkpoint | None, number: int) -> Any:
-    """The checkpoint of a pass: the first has the file that is given, the second one beside it, and so on."""
-    if checkpoint is None or number == 1:
-        return checkpoint
-    if isinstance(checkpoint, Checkpoint):
-        return dataclasses.replace(checkpoint, path=_own(checkpoint.path, number))
-    path = Path(checkpoint)
-    return path.with_name(f"{path.stem}.{number}{path.suffix}")
-
-
-def _kept_at_once(checkpoint: str | os.PathLike[str] | Checkpoint | None) -> int | None:
+def _kept_at_once(checkpoint: Checkpoint | None) -> int | None:
     """How many images at a time the run in a checkpoint had, where memory did not suffice for all."""
     saver = read_checkpoint(checkpoint)
     kept = saver.found[0]["identity"].get("at_once") if saver and saver.found else None
