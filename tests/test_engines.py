@@ -169,7 +169,6 @@ def test_dtype_and_device_are_kept(library: str, dtype: str) -> None:
         assert batched or type(result.fun) is float
 
 
-@pytest.mark.usefixtures("optimised")
 @every_library
 def test_problems_in_a_batch_equal_single_runs(library: str) -> None:
     seeds = [3, 1, 4]
@@ -190,7 +189,6 @@ def test_the_same_seed_gives_the_same_run_and_another_one_does_not(library: str)
     assert not np.allclose(one[0], one[1])
 
 
-@pytest.mark.usefixtures("optimised")
 @other_libraries
 @pytest.mark.parametrize("name", ["zoslgh_d", "zoslgh_r stochastic", "zosvrg"])
 def test_a_resumed_run_equals_the_uninterrupted_one(library: str, name: str, tmp_path: Any) -> None:
@@ -456,7 +454,6 @@ def spoilt_below_one(x: Any) -> Any:
     return xp.where(fun(x) < 1.0, xp.nan, fun(x))
 
 
-@pytest.mark.usefixtures("optimised")
 @every_library
 def test_a_run_that_meets_bad_values_in_mid_block_is_resumed_bit_for_bit(library: str, tmp_path: Any) -> None:
     case, x0 = CASES["zoslgh_r"], to_library(starts(4), library)
@@ -530,7 +527,6 @@ def uses_a_global_module(x: Any) -> Any:
     return DROPPING(x).sum(-1)
 
 
-@pytest.mark.usefixtures("optimised")
 @other_libraries
 def test_a_stochastic_result_does_not_depend_on_the_rest_of_the_batch(library: str) -> None:
     case, seeds = CASES["zoslgh_r stochastic"], [3, 1, 4]
