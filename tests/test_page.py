@@ -617,8 +617,8 @@ def test_a_surface_is_dragged_and_the_ball_follows(open_page: Any, written: File
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     visit.page.mouse.move(*middle)
     visit.page.mouse.down()
-    for step in range(1, 11):
-        visit.page.mouse.move(middle[0] + 10 * step, middle[1])
+    for step in range(1, 4):
+        visit.page.mouse.move(middle[0] + 30 * step, middle[1])
     visit.page.wait_for_timeout(300)  # the library follows the mouse from frame to frame
     visit.page.mouse.up()
     visit.page.wait_for_timeout(100)
