@@ -22,6 +22,8 @@ EXACT = [param for param in ROWS if param.values[0].closed_form]
 @other_libraries
 @pytest.mark.parametrize(("table", "row"), EXACT)
 def test_an_exact_row_of_the_paper_comes_out_of_every_library(table: PaperTable, row: Row, library: str) -> None:
+    if library == "torch" and table.name == "rosenbrock" and row.label != "SLGH_r 0.995":
+        pytest.skip("20,000 iterations of a Python loop: one such row will do, Himmelblau's has every method")
     result = run(table, row, asarray=lambda x: to_library(x, library), history=0)
     assert judge(table, row, result.x, result.fun) == "match"
     assert result.engine == engine(library)

@@ -578,7 +578,12 @@ TABLES = {"rosenbrock": ROSENBROCK, "himmelblau": HIMMELBLAU}
 
 @pytest.mark.parametrize(
     ("name", "row"),
-    [(name, row) for name in TABLES for row in PAPER_TABLES[name].rows],
+    [
+        (name, row)
+        for name in TABLES
+        for row in PAPER_TABLES[name].rows
+        if name == "himmelblau" or row.label.startswith("SLGH")  # Rosenbrock's have ten times as many iterations
+    ],
     ids=lambda v: getattr(v, "label", v),
 )
 def test_the_papers_tables_come_out_of_the_formula_as_text(name: str, row: Any) -> None:
