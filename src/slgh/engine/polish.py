@@ -1,24 +1,22 @@
-"""The polish: a local solver of SciPy's, from values of f or from its gradient, as a conversation."""
+"""Local search from values of f or from its gradient, as a generator of requests."""
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.engine.model_search import search
+from slgh.engine.quasi_newton import lbfgsb
 from slgh.engine.request import Floats, Request
 
-if TYPE_CHECKING:
-    from scipy.optimize import Bounds
-
-Ask = Callable[[Request], Floats]
+T = TypeVar("T")
+Asking = Generator[Request, Floats, T]
+"""A computation that yields requests, is sent their answers, and returns a T."""
 
 UNIT = 0.4
 """The solver's unit of length in units of t1 and the widths: its first step is 1 long. A tenth of the box."""
@@ -31,7 +29,7 @@ MEMORY_NUMBERS = 10_000_000
 """Unless that is more numbers than this."""
 
 FEW, SHORT = 10, 30
-"""In up to 10 variables, a budget of less than 30 gradients by differences goes to COBYQA, which needs none."""
+"""In up to 10 variables, a budget of less than 30 gradients by differences goes to a model-based search, which needs none."""
 
 STILL = 3
 """Calls in a row that change f by rounding alone end the solver."""
@@ -63,10 +61,6 @@ class Settled(Exception):
     """f changes by rounding alone, or the solver has left all bounds."""
 
 
-class Closed(Exception):
-    """The run ends: so does the solver."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Place:
     """Where the solver works: from `x`, in units of `unit` (d,), within `low` and `high`, on numbers of `dtype`."""
@@ -81,58 +75,23 @@ class Place:
         """The point x + unit z, rounded as the user's function will see it, within the bounds."""
         return np.asarray(np.clip((self.x + self.unit * z).astype(self.dtype).astype(float), self.low, self.high))
 
-    def bounds(self) -> Bounds:
+    def bounds(self) -> tuple[Floats, Floats]:
         """Those of z."""
-        from scipy.optimize import Bounds
-
-        return Bounds((self.low - self.x) / self.unit, (self.high - self.x) / self.unit)
+        return (self.low - self.x) / self.unit, (self.high - self.x) / self.unit
 
 
-def converse(solve: Callable[[Ask], Polished]) -> Generator[Request, Floats, Polished]:
-    """Turn a solver that calls a function into a conversation: it runs in a thread of its own, one of both waiting."""
-    asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    answered: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def ask(request: Request) -> Floats:
-        asked.put(request)
-        values = answered.get()
-        if values is None:
-            raise Closed
-        return np.asarray(values, float)
-
-    def work() -> None:
-        try:
-            with np.errstate(all="ignore"):
-                asked.put(solve(ask))
-        except Closed:
-            pass
-        except BaseException as error:
-            asked.put(error)
-
-    thread = threading.Thread(target=work, name="slgh polish", daemon=True)
-    thread.start()
-    try:
-        while isinstance(message := asked.get(), Request):
-            answered.put((yield message))
-        if isinstance(message, BaseException):
-            raise message
-        return message  # type: ignore[no-any-return]
-    finally:
-        answered.put(None)
-        thread.join()
-
-
-def polish(place: Place, budget: int, rival: float, *, gradients: bool) -> Generator[Request, Floats, Polished]:
+def polish(place: Place, budget: int, rival: float, *, gradients: bool) -> Asking[Polished]:
     """Descend from a place by at most `budget` evaluations.
 
     By L-BFGS-B on forward differences, and from where they see nothing more on central ones; on gradients where there
-    are any. In few variables and on a short budget by COBYQA. Unless it gets below the `rival`, it stops as soon as f
+    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `rival`, it stops as soon as f
     hardly changes.
     """
     d = place.x.size
+    objective = _Counted(place, budget)
     if not gradients and d <= FEW and budget < SHORT * (d + 1):
-        return (yield from converse(lambda ask: _cobyqa(_Counted(ask, place, budget))))
-    return (yield from converse(lambda ask: _lbfgsb(_Counted(ask, place, budget), rival, gradients=gradients)))
+        return (yield from _model_based(objective))
+    return (yield from _lbfgsb(objective, rival, gradients=gradients))
 
 
 class _Counted:
@@ -142,18 +101,18 @@ class _Counted:
     numbers for f and for a multiple of it.
     """
 
-    def __init__(self, ask: Ask, place: Place, budget: int) -> None:
-        self.ask, self.place, self.left = ask, place, budget
+    def __init__(self, place: Place, budget: int) -> None:
+        self.place, self.left = place, budget
         self.x, self.fun = place.x, np.inf
         self.first, self.size, self.worst = np.nan, 0.0, -np.inf
         self.still = 0
         self.eps = float(np.finfo(place.dtype).eps)
 
-    def request(self, points: Floats, *, gradient: bool = False, stands: bool = False) -> Floats:
+    def request(self, points: Floats, *, gradient: bool = False, stands: bool = False) -> Asking[Floats]:
         if len(points) > self.left:
             raise Spent
         self.left -= len(points)
-        return self.ask(Request(points, gradient, stands))
+        return np.asarray((yield Request(points, gradient, stands)), float)
 
     def see(self, x: Floats, fun: float) -> float:
         """Book the value at x; in the solver's units, where one that is not finite is higher than all before."""
@@ -177,11 +136,12 @@ class _Counted:
             raise Settled
         return x
 
-    def value(self, z: Floats) -> float:
+    def value(self, z: Floats) -> Asking[float]:
         x = self.at(z)
-        return self.see(x, float(self.request(x[None], stands=True)[0]))
+        values = yield from self.request(x[None], stands=True)
+        return self.see(x, float(values[0]))
 
-    def with_differences(self, z: Floats, *, central: bool) -> tuple[float, Floats]:
+    def with_differences(self, z: Floats, *, central: bool) -> Asking[tuple[float, Floats]]:
         """f and its gradient from d or 2 d values more."""
         place, x = self.place, self.at(z)
         step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(place.unit, np.abs(x))
@@ -192,7 +152,8 @@ class _Counted:
         for start in range(0, x.size, rows := max(1, CHUNK // x.size)):
             these = np.arange(start, min(x.size, start + rows))
             sides = [_moved(x, these, side) for side in ((ahead, back) if central else (ahead,))]
-            values = self.request(np.concatenate([x[None], *sides] if fun is None else sides), stands=fun is None)
+            points = np.concatenate([x[None], *sides] if fun is None else sides)
+            values = yield from self.request(points, stands=fun is None)
             if fun is None:
                 fun, values = float(values[0]), values[1:]
             before = values[these.size :] if central else fun
@@ -201,11 +162,12 @@ class _Counted:
         gradient = self.scaled(slope)
         return self.see(x, fun), gradient
 
-    def with_gradient(self, z: Floats) -> tuple[float, Floats]:
+    def with_gradient(self, z: Floats) -> Asking[tuple[float, Floats]]:
         x = self.at(z)
-        fun = float(self.request(x[None], stands=True)[0])
-        gradient = self.scaled(self.request(x[None], gradient=True)[0])
-        return self.see(x, fun), gradient
+        values = yield from self.request(x[None], stands=True)
+        slopes = yield from self.request(x[None], gradient=True)
+        gradient = self.scaled(slopes[0])
+        return self.see(x, float(values[0])), gradient
 
     def scaled(self, slope: Floats) -> Floats:
         """A gradient in the solver's units, 0 where it is not finite."""
@@ -229,51 +191,45 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
     return points
 
 
-def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Polished:
+def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Asking[Polished]:
     """L-BFGS-B until nothing changes, then once more on central differences from there."""
-    from scipy.optimize import minimize
-
     place = f.place
     memory = max(10, min(MEMORY, MEMORY_NUMBERS // place.x.size))
-    options = {"maxfun": 10**9, "maxiter": 10**9, "maxcor": memory, "gtol": 0.0}
 
-    def descend(asked: Callable[[Floats], tuple[float, Floats]], tolerance: float = 0.0) -> None:
-        def watched(z: Floats) -> tuple[float, Floats]:
-            if f.settled():
-                raise Settled
-            return asked(z)
-
+    def descend(ask: Callable[[Floats], Asking[tuple[float, Floats]]], tolerance: float = 0.0) -> Asking[None]:
         f.still = 0
-        z = (f.x - place.x) / place.unit
-        told: Any = options | {"ftol": tolerance}
-        with contextlib.suppress(Settled):
-            minimize(watched, z, jac=True, method="L-BFGS-B", bounds=place.bounds(), options=told)
+        solver = lbfgsb((f.x - place.x) / place.unit, *place.bounds(), memory=memory, tolerance=tolerance)
+        try:
+            z = next(solver)
+            while not f.settled():
+                z = solver.send((yield from ask(z)))
+        except (StopIteration, Settled):
+            return
 
     quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
     try:
         if rival < np.inf:
-            descend(quick, ROUGHLY)
+            yield from descend(quick, ROUGHLY)
             if not f.fun < rival:
                 return f.outcome(converged=True)
-        descend(quick)
+        yield from descend(quick)
         before = np.inf
         while not gradients and f.fun < before - 4 * f.eps * abs(f.fun):
             before = f.fun
-            descend(partial(f.with_differences, central=True))
+            yield from descend(partial(f.with_differences, central=True))
     except Spent:
         return f.outcome(converged=False)
     return f.outcome(converged=True)
 
 
-def _cobyqa(f: _Counted) -> Polished:
-    """COBYQA, a trust region around quadratic models of values."""
-    from scipy.optimize import minimize
-
-    start = np.zeros(f.place.x.size)
-    options: Any = {"final_tr_radius": 1e-8}
+def _model_based(f: _Counted) -> Asking[Polished]:
+    """A trust-region search on quadratic models of values."""
+    solver = search(*f.place.bounds())
     try:
-        with contextlib.suppress(Settled):
-            minimize(f.value, start, method="COBYQA", bounds=f.place.bounds(), options=options)
+        z = next(solver)
+        while True:
+            z = solver.send((yield from f.value(z)))
     except Spent:
         return f.outcome(converged=False)
-    return f.outcome(converged=True)
+    except (StopIteration, Settled):
+        return f.outcome(converged=True)

@@ -1,0 +1,296 @@
+r"""A trust-region search on quadratic models of f, from values alone, one point at a time.
+
+The search starts with 2 d + 1 points and adds each new one until there are (d + 1)(d + 2) / 2, enough for a full
+quadratic. Then new points replace old ones. The model is the quadratic that interpolates f at these points and whose
+Hessian is as close as possible, in the Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes
+the model within a ball and the bounds. A second radius rho bounds the ball from below. It shrinks only when the model is
+accurate and no longer makes progress.
+
+.. [1] M. J. D. Powell, "The BOBYQA algorithm for bound constrained optimization without derivatives", 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+GOOD_RATIO, FAIR_RATIO = 0.7, 0.1
+"""Actual over predicted decrease: above GOOD the ball may grow, below FAIR it shrinks."""
+
+FAR = 2.0
+"""A point more than this many ball radii from the best one is replaced when a step fails."""
+
+DISTINCT = 1e-3
+"""A point is added if the model is this uncertain there, as a share of the most that its distance allows. Closer to the
+others it would only add rounding errors."""
+
+MAX_SECULAR_STEPS = 60
+"""Bisections for the multiplier of a step on the boundary of the ball: about the bits of a double."""
+
+
+def search(
+    low: Floats, high: Floats, *, radius: float = 1.0, radius_end: float = 1e-8
+) -> Generator[Floats, float, None]:
+    """Descend from the origin: yield points (d,) within the bounds, get f there, return at convergence.
+
+    Parameters
+    ----------
+    low, high
+        Bounds (d,), infinite where there is none. The origin lies within them.
+    radius, radius_end
+        First and last trust-region radius.
+    """
+    free = np.flatnonzero(high > low)
+    origin = np.zeros(low.size)
+    if not free.size:
+        yield origin
+        return
+
+    def full(z: Floats) -> Floats:
+        point = origin.copy()
+        point[free] = z
+        return point
+
+    inner = _search_free(low[free], high[free], radius, radius_end)
+    value = None
+    while True:
+        try:
+            z = inner.send(value) if value is not None else next(inner)
+        except StopIteration:
+            return
+        value = yield full(z)
+
+
+def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) -> Generator[Floats, float, None]:
+    """The search, where every variable can move."""
+    d = low.size
+    max_points = (d + 1) * (d + 2) // 2
+    rho = min(radius, float(np.min(high - low)) / 2)
+    rho_end = min(radius_end, rho)
+    points, values = yield from _first_points(low, high, rho)
+    delta = rho
+    center, constant, gradient, hessian = points[0], values[0], np.zeros(d), np.zeros((d, d))
+    while True:
+        best = int(np.argmin(values))
+        # Move the model's center to the best point, then correct the model where it misses the values.
+        moved = points[best] - center
+        constant += gradient @ moved + 0.5 * moved @ hessian @ moved
+        gradient = gradient + hessian @ moved
+        center = points[best].copy()
+        lagrange = _Lagrange(points - center)
+        missed = values - _model(points - center, constant, gradient, hessian)
+        change = lagrange.interpolate(missed)
+        constant, gradient, hessian = constant + change[0], gradient + change[1], hessian + change[2]
+
+        step = minimize_quadratic(gradient, hessian, delta, low - center, high - center)
+        length = float(np.linalg.norm(step))
+        predicted = -(gradient @ step + 0.5 * step @ hessian @ step)
+        if length >= 0.5 * rho and predicted > 0:
+            point = _within(center + step, low, high)
+            value = yield point
+            ratio = (values[best] - value) / predicted
+            if ratio <= FAIR_RATIO:
+                delta = 0.5 * length
+            elif ratio <= GOOD_RATIO:
+                delta = max(0.5 * delta, length)
+            else:
+                delta = max(0.5 * delta, 2 * length)
+            delta = rho if delta <= 1.5 * rho else delta
+            if len(values) < max_points and lagrange.is_new(step):
+                points, values = np.concatenate([points, point[None]]), np.append(values, value)
+            else:
+                out = lagrange.replaceable(step, delta, lower=value < values[best], best=best)
+                points[out], values[out] = point, value
+            if ratio > FAIR_RATIO or (ratio > 0 and max(delta, length) > rho):
+                continue
+        else:
+            delta = max(0.1 * delta, rho)
+
+        # The step failed. If a point lies far away, blame the model and move that point. Else shrink the radii.
+        best = int(np.argmin(values))
+        distance = np.linalg.norm(points - points[best], axis=1)
+        far = int(np.argmax(distance))
+        if distance[far] > FAR * delta:
+            reach = max(min(0.1 * float(distance[far]), 0.5 * delta), rho)
+            sides = low - points[best], high - points[best]
+            shift = _Lagrange(points - points[best]).farthest_from_zero(far, reach, *sides)
+            if shift.any():
+                points[far] = _within(points[best] + shift, low, high)
+                values[far] = yield points[far].copy()
+                continue
+        if delta > rho:
+            continue
+        if rho <= rho_end:
+            return
+        shrink = rho / rho_end
+        rho_next = rho_end if shrink <= 16 else float(np.sqrt(shrink)) * rho_end if shrink <= 250 else 0.1 * rho
+        delta, rho = max(0.5 * rho, rho_next), rho_next
+
+
+def _first_points(low: Floats, high: Floats, rho: float) -> Generator[Floats, float, tuple[Floats, Floats]]:
+    """Evaluate the origin and two more points along each axis, (2 d + 1, d).
+
+    The second point of an axis follows the first where f fell, and lies on the other side of the origin where it rose.
+    """
+    d = low.size
+    points, values = np.zeros((2 * d + 1, d)), np.empty(2 * d + 1)
+    values[0] = yield points[0].copy()
+    for i in range(d):
+        ahead = rho if high[i] >= rho else -rho
+        points[1 + i, i] = ahead
+        values[1 + i] = yield points[1 + i].copy()
+        candidates = (2 * ahead, -ahead) if values[1 + i] < values[0] else (-ahead, 2 * ahead)
+        inside = [c for c in candidates if low[i] <= c <= high[i]]
+        points[1 + d + i, i] = inside[0] if inside else 0.5 * ahead
+        values[1 + d + i] = yield points[1 + d + i].copy()
+    return points, values
+
+
+def _within(point: Floats, low: Floats, high: Floats) -> Floats:
+    return np.minimum(np.maximum(point, low), high)
+
+
+def _model(shifts: Floats, constant: float, gradient: Floats, hessian: Floats) -> Floats:
+    """Values of a quadratic at shifts (m, d) from its center."""
+    return np.asarray(constant + shifts @ gradient + 0.5 * np.sum((shifts @ hessian) * shifts, axis=1))
+
+
+class _Lagrange:
+    r"""The least-norm quadratics that are 1 at one of the points and 0 at the others.
+
+    A quadratic with the smallest :math:`\|H\|_F` that takes the values r at shifts :math:`y_j` has
+    :math:`H = \sum_j \lambda_j y_j y_j^T`, and :math:`\lambda`, its constant and its gradient solve
+
+    .. math:: \begin{pmatrix} A & P \\ P^T & 0 \end{pmatrix}
+        \begin{pmatrix} \lambda \\ c \\ g \end{pmatrix} = \begin{pmatrix} r \\ 0 \end{pmatrix}, \qquad
+        A_{jk} = \tfrac12 (y_j \cdot y_k)^2, \quad P_j = (1, y_j^T).
+    """
+
+    def __init__(self, shifts: Floats) -> None:
+        m, d = shifts.shape
+        self.m = m
+        self.scale = float(np.max(np.abs(shifts))) or 1.0
+        self.y = shifts / self.scale
+        kkt = np.zeros((m + d + 1, m + d + 1))
+        kkt[:m, :m] = 0.5 * (self.y @ self.y.T) ** 2
+        kkt[:m, m] = kkt[m, :m] = 1.0
+        kkt[:m, m + 1 :] = self.y
+        kkt[m + 1 :, :m] = self.y.T
+        try:
+            self.inverse = np.linalg.inv(kkt)
+        except np.linalg.LinAlgError:
+            self.inverse = np.linalg.pinv(kkt)
+        if not np.isfinite(self.inverse).all():
+            self.inverse = np.linalg.pinv(kkt)
+
+    def interpolate(self, values: Floats) -> tuple[float, Floats, Floats]:
+        """Constant, gradient and Hessian of the least-norm quadratic with these values (m,) at the points."""
+        solution = self.inverse[:, : self.m] @ values
+        return self._unscaled(solution)
+
+    def _unscaled(self, solution: Floats) -> tuple[float, Floats, Floats]:
+        weights = solution[: self.m]
+        hessian = (self.y.T * weights) @ self.y
+        return float(solution[self.m]), solution[self.m + 1 :] / self.scale, hessian / self.scale**2
+
+    def _row(self, shift: Floats) -> Floats:
+        y = shift / self.scale
+        return np.concatenate([0.5 * (self.y @ y) ** 2, [1.0], y])
+
+    def at(self, shift: Floats) -> Floats:
+        """Values (m,) of all Lagrange quadratics at a shift (d,) from the center."""
+        return np.asarray(self.inverse[: self.m] @ self._row(shift))
+
+    def is_new(self, shift: Floats) -> bool:
+        """True if a point at `shift` is far enough from what the others already determine."""
+        row = self._row(shift)
+        fourth = float(np.sum((shift / self.scale) ** 2)) ** 2
+        return 0.5 * fourth - float(row @ self.inverse @ row) > DISTINCT * fourth
+
+    def replaceable(self, shift: Floats, delta: float, *, lower: bool, best: int) -> int:
+        """Index of the point to give up for a new one at `shift`: far away, and well determined by the new one.
+
+        `lower`: the new point becomes the best one. Otherwise the best point stays.
+        """
+        distance = np.linalg.norm(self.y * self.scale - (shift if lower else 0.0), axis=1)
+        weight = np.maximum(1.0, distance / delta) ** 4 * np.abs(self.at(shift))
+        if not lower:
+            weight[best] = -1.0
+        return int(np.argmax(weight))
+
+    def farthest_from_zero(self, j: int, radius: float, low: Floats, high: Floats) -> Floats:
+        """The shift within the ball and the bounds where the Lagrange quadratic of point j is largest in size."""
+        _, gradient, hessian = self._unscaled(self.inverse[:, j])
+        shifts = [minimize_quadratic(sign * gradient, sign * hessian, radius, low, high) for sign in (1.0, -1.0)]
+        return max(shifts, key=lambda shift: abs(float(self.at(shift)[j])))
+
+
+def minimize_quadratic(gradient: Floats, hessian: Floats, radius: float, low: Floats, high: Floats) -> Floats:
+    """Minimize g . s + s . H s / 2 over \\|s\\| <= radius and low <= s <= high, where low <= 0 <= high.
+
+    Exact where no bound is active. A variable that would leave its bounds is held there, and the rest is solved again.
+    """
+    step = np.zeros(gradient.size)
+    free = np.ones(gradient.size, bool)
+    # A variable at a bound that the gradient pushes outward cannot move.
+    free &= ~(((low >= 0) & (gradient > 0)) | ((high <= 0) & (gradient < 0)))
+    while free.any():
+        held = ~free
+        left = radius**2 - float(step[held] @ step[held])
+        if left <= 0:
+            break
+        pull = gradient[free] + hessian[np.ix_(free, held)] @ step[held]
+        part = _minimize_in_ball(pull, hessian[np.ix_(free, free)], float(np.sqrt(left)))
+        below, above = part < low[free], part > high[free]
+        out = below | above
+        if not out.any():
+            step[free] = part
+            return step
+        index = np.flatnonzero(free)
+        step[index] = 0.0
+        step[index[below]] = low[index[below]]
+        step[index[above]] = high[index[above]]
+        free[index[out]] = False
+        norm = float(np.linalg.norm(step))
+        if norm > radius:
+            return step * (radius / norm)
+    return step
+
+
+def _minimize_in_ball(gradient: Floats, hessian: Floats, radius: float) -> Floats:
+    """Minimize g . s + s . H s / 2 over \\|s\\| <= radius, from the eigenvalues of H (Moré and Sorensen, 1983)."""
+    if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
+        return np.zeros_like(gradient)
+    eigenvalues, basis = np.linalg.eigh(hessian)
+    pull = basis.T @ gradient
+    least = float(eigenvalues[0])
+    if least > 0:
+        newton = -pull / eigenvalues
+        if float(np.linalg.norm(newton)) <= radius:
+            return np.asarray(basis @ newton)
+    # On the boundary: find the multiplier with |(H + multiplier I)^-1 g| = radius.
+    lower = max(0.0, -least)
+    size = float(np.linalg.norm(pull))
+    if size == 0.0 and least >= 0:
+        return np.zeros_like(gradient)
+    upper = lower + size / radius
+    for _ in range(MAX_SECULAR_STEPS):
+        multiplier = 0.5 * (lower + upper)
+        shifted = eigenvalues + multiplier
+        if (shifted > 0).all() and float(np.linalg.norm(pull / shifted)) <= radius:
+            upper = multiplier
+        else:
+            lower = multiplier
+    shifted = np.maximum(eigenvalues + upper, np.finfo(float).tiny)
+    step = -pull / shifted
+    norm = float(np.linalg.norm(step))
+    if norm < radius and least <= 0:
+        # The hard case: the gradient has no component along the lowest eigenvector, so go along it to the boundary.
+        step[0] += np.copysign(np.sqrt(max(0.0, radius**2 - norm**2)), step[0] or 1.0)
+    elif norm > radius:
+        step *= radius / norm
+    return np.asarray(basis @ step)

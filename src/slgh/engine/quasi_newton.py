@@ -1,0 +1,59 @@
+"""L-BFGS-B as a generator: SciPy's compiled solver, driven one evaluation at a time.
+
+`scipy.optimize.minimize` calls the function from inside the solver. A run that waits there for a value would need a thread
+of its own. SciPy's compiled routine instead returns whenever it needs a value, so it can be suspended anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MAX_LINE_SEARCH_STEPS = 20
+"""SciPy's default."""
+
+NEW_ITERATION, EVALUATE = 1, 3
+"""Codes in `task[0]`: the solver has finished an iteration, or needs f and its gradient at x. Others mean that it ended."""
+
+
+def lbfgsb(
+    x: Floats, low: Floats, high: Floats, *, memory: int, tolerance: float
+) -> Generator[Floats, tuple[float, Floats], None]:
+    """Minimize from x (d,) within the bounds: yield points, get f and its gradient (d,), return at convergence.
+
+    Parameters
+    ----------
+    memory
+        Number of correction pairs that approximate the Hessian.
+    tolerance
+        Stop when a step lowers f by no more than this, relative to max(|f|, 1).
+    """
+    from scipy.optimize import _lbfgsb  # type: ignore[attr-defined]  # the stubs leave this module out
+
+    n, m = x.size, memory
+    bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
+    # 0: unbounded, 1: lower bound only, 2: both, 3: upper bound only.
+    kind = np.where(bounded_low, np.where(bounded_high, 2, 1), np.where(bounded_high, 3, 0)).astype(np.int32)
+    lower, upper = np.where(bounded_low, low, 0.0), np.where(bounded_high, high, 0.0)
+    x = np.clip(x, low, high)
+    f, g = 0.0, np.zeros(n)
+    work, integers = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
+    task, line_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
+    saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
+    last: Floats | None = None
+    while True:
+        _lbfgsb.setulb(
+            *(m, x, lower, upper, kind, f, g, tolerance / np.finfo(float).eps, 0.0, work, integers),
+            *(task, *saved, MAX_LINE_SEARCH_STEPS, line_task),
+        )
+        if task[0] == EVALUATE:
+            if last is None or not np.array_equal(x, last):  # a restarted line search repeats its first point
+                last = x.copy()
+                f, g = yield x.copy()
+                g = np.array(g, float)
+        elif task[0] != NEW_ITERATION:
+            return
