@@ -158,7 +158,7 @@ def test_ctrl_c_in_our_own_code_is_held_until_the_state_is_whole(tmp_path: Any) 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_ctrl_c_in_the_final_evaluation_too_loses_nothing() -> None:
+def test_after_ctrl_c_the_function_is_not_called_again() -> None:
     calls = []
 
     def interrupted(x):
@@ -168,10 +168,26 @@ def test_ctrl_c_in_the_final_evaluation_too_loses_nothing() -> None:
         return fun(x)
 
     result = CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted)
-    assert calls[-1] == 1, "the final evaluation was tried"
+    assert len(calls) == 11
     assert (result.status, result.success, result.nit) == (slgh.Status.INTERRUPTED, False, 10)
-    assert np.isnan(result.fun)
-    assert np.isfinite(result.fun_best)
+    assert result.nfev == sum(calls)
+    np.testing.assert_array_equal(result.x, result.x_best)
+    assert result.fun == result.fun_best == fun(result.x)
+
+
+def test_ctrl_c_in_the_final_evaluation_loses_nothing() -> None:
+    calls = []
+
+    def interrupted(x):
+        calls.append(len(x))
+        if calls[-1] == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        return fun(x)
+
+    result = CASES["zoslgh_r"].run(starts(1)[0], fun=interrupted, max_iter=10)
+    assert (result.status, result.success, result.nit) == (slgh.Status.INTERRUPTED, False, 10)
+    assert result.nfev == sum(calls)
+    assert result.fun == result.fun_best == fun(result.x)
 
 
 def test_ctrl_c_of_a_terminal_reaches_workers_too_and_the_result_is_kept() -> None:

@@ -227,41 +227,43 @@ def minimize(
     python = "on_nonfinite='raise' looks at every value" if on_nonfinite == "raise" else ""
     if checks.plain(workers) not in (None, 1):
         python = "workers call fun from Python"
-    with backend.session(differences=asks == "values" and not tf32):
+    # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
+    with Interrupts() as interrupts, backend.session(differences=asks == "values" and not tf32):
+        interrupts.in_user_code = True  # compiling calls the user's function, and there is no result yet
         functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
+        interrupts.in_user_code = False
         objective = Objective(functions, backend=backend, data=rows, raise_nonfinite=on_nonfinite == "raise")
         with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
             functions.mappers[:] = mappers
-            return _drive(run, objective)
+            return _drive(run, objective, interrupts)
 
 
-def _drive(run: Run, objective: Objective) -> Result:
+def _drive(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
     """Answer the run's queries until it ends. The user's code runs outside our handling of floating-point errors."""
     talk = run.conversation()
     try:
-        with Interrupts() as interrupts:
-            values: Any = None
-            while True:
-                try:
-                    with np.errstate(all="ignore"):
-                        query = talk.send(values)
-                except StopIteration as end:
-                    return end.value  # type: ignore[no-any-return]
-                try:
-                    interrupts.in_user_code = True
-                    if interrupts.pending:
-                        raise KeyboardInterrupt
-                    if isinstance(query, Advance):
-                        interrupts.in_user_code = False
-                        assert run.loop is not None
-                        values = run.loop.advance(*query)
-                    else:
-                        run.count(query)
-                        values = objective(query, run.rows)
-                        interrupts.in_user_code = False
-                except KeyboardInterrupt:
-                    interrupts.in_user_code = interrupts.pending = False
-                    values = run.interrupt(query)
+        values: Any = None
+        while True:
+            try:
+                with np.errstate(all="ignore"):
+                    query = talk.send(values)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            try:
+                interrupts.in_user_code = True
+                if interrupts.pending:
+                    raise KeyboardInterrupt
+                if isinstance(query, Advance):
+                    interrupts.in_user_code = False
+                    assert run.loop is not None
+                    values = run.loop.advance(*query)
+                else:
+                    values = objective(query, run.rows, run.answers)
+                    interrupts.in_user_code = False
+                    run.count(query)
+            except KeyboardInterrupt:
+                interrupts.received()
+                values = run.interrupt(query)
     except BaseException as error:
         run.close_after(error)
         talk.close()

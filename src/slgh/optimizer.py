@@ -13,6 +13,7 @@ from slgh.backends import backend_of
 from slgh.compose import Facts
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.door import make_run, read_sample_xi, read_x0
+from slgh.engine.interrupts import Interrupts
 from slgh.method import Method
 from slgh.parts import Query
 from slgh.result import Result, Status
@@ -96,14 +97,24 @@ class Optimizer:
         self._talk = self._run.conversation()
         self._query: Query | None = None
         self._result: Result | None = None
+        self._status = Status.RUNNING
         self._advance(None)
 
     def _advance(self, values: Any) -> None:
-        try:
-            with np.errstate(all="ignore"), self._backend.session(differences=True):
-                self._query = self._talk.send(values)  # type: ignore[assignment]
-        except StopIteration as end:
-            self._query, self._result = None, end.value
+        """Go on to the next query. Ctrl-C is raised when the values have been taken in: the run can then go on."""
+        with Interrupts() as interrupts:
+            try:
+                with np.errstate(all="ignore"), self._backend.session(differences=True):
+                    self._query = self._talk.send(values)  # type: ignore[assignment]
+            except StopIteration as end:
+                self._query, self._result = None, end.value
+            except BaseException as error:
+                self._query = None
+                self._status = Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Status.FAILED
+                self._run.close_after(error)
+                raise
+        if interrupts.pending:
+            raise KeyboardInterrupt
 
     def _pending(self) -> Query:
         if self._query is None:
@@ -151,11 +162,14 @@ class Optimizer:
 
     def stop(self) -> bool:
         """Whether the run has ended."""
-        return self._result is not None
+        return self._query is None
 
     @property
     def result(self) -> Result:
-        """The Result; while the run goes on, the best point so far (the iterate, if stochastic) and Status.RUNNING."""
+        """The Result; while the run goes on, the best point so far (the iterate, if stochastic) and Status.RUNNING.
+
+        After an exception, such as one of the callback, it is the best point so far with Status.FAILED.
+        """
         if self._result is not None:
             return self._result
         run = self._run
@@ -172,7 +186,7 @@ class Optimizer:
             nit=run.k,
             nfev=run.nfev,
             njev=run.njev,
-            status=Status.RUNNING,
+            status=self._status,
             success=False,
-            message="Running.",
+            message=self._status.message,
         )

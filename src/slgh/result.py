@@ -19,6 +19,7 @@ class Status(IntEnum):
     INTERRUPTED = 5
     NONFINITE = 6
     WATCHED = 7
+    FAILED = 8
     RUNNING = -1
 
     @property
@@ -41,6 +42,7 @@ _MESSAGES = {
     Status.INTERRUPTED: "Interrupted from the keyboard.",
     Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
     Status.WATCHED: "The watch has seen what it wanted.",
+    Status.FAILED: "An exception ended the run.",
     Status.RUNNING: "Running.",
 }
 

@@ -256,8 +256,7 @@ class Campaign:
         values = self.journal.heard(np.asarray(run.backend.host(raw)[0], float))
         stopped = False
         if not request.gradient:
-            lowest = int(np.argmin(np.where(np.isfinite(values), values, np.inf)))
-            run.found(points[lowest], values[lowest])
+            run.evaluated(points, values)
             if request.stands:
                 stopped = self.iterated(run, points[:1], values[:1].astype(dtype))
         run.mark()

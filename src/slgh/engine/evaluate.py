@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.backends import Backend
+from slgh.engine.answers import Answers
 from slgh.engine.workers import Call, Mapper
 from slgh.parts import Array, Query
 
@@ -134,22 +136,36 @@ class Pointwise:
             self.calls.append(PointCall(grad, args))
         self.mappers: list[Mapper | None] = [None] * len(self.calls)
 
-    def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
-        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+    def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems.
+
+        Points whose values are in `answers` are not evaluated again. Values are put there as they come in, so that they
+        survive if the function raises.
+        """
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
+        answers = Answers() if answers is None else answers
+        received = answers.received
+        missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
         items = [
             (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (backend.give(xi[b, i]),)))
-            for b in range(B)
-            for i in range(n)
+            for b, i in (divmod(j, n) for j in missing)
         ]
         which = 0 if query.what == "fun" else 1
         call, mapper = self.calls[which], self.mappers[which]
+        read = backend.number if which == 0 else partial(self._vector, d=d)
         with backend.calling(points):
-            found = [call(item) for item in items] if mapper is None else list(mapper(call, items))
-        if which == 0:
-            return backend.xp.reshape(backend.stack([backend.number(v) for v in found]), (B, n))
-        return backend.xp.reshape(backend.stack([self._vector(v, d) for v in found]), (B, n, d))
+            if mapper is None:
+                for j, item in zip(missing, items, strict=True):
+                    answers.begun += 1
+                    received[j] = read(call(item))
+            else:
+                answers.begun += len(items)
+                with closing(mapper(call, items)) as values:
+                    for i, value in values:
+                        received[missing[i]] = read(value)
+        found = backend.stack([received[j] for j in range(B * n)])
+        return backend.xp.reshape(found, (B, n) if which == 0 else (B, n, d))
 
     def mapped(self, *, data: int, xi: bool) -> Vectorized:
         """The same functions of many points, by the backend's own mapping."""
@@ -192,12 +208,16 @@ class Objective:
         self._rows: NDArray[np.intp] | None = None
         self._data = data
 
-    def __call__(self, query: Query, rows: NDArray[np.intp]) -> Array:
+    def __call__(self, query: Query, rows: NDArray[np.intp], answers: Answers) -> Array:
         """Values (B, n), or gradients (B, n, d), in the points' dtype, for the problems `rows`."""
         if self.data and rows is not self._rows:
             at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
-        values = self.functions.answer(query, self._data)
+        if isinstance(self.functions, Pointwise):
+            values = self.functions.answer(query, self._data, answers)
+        else:
+            answers.begun = query.points.shape[0] * query.points.shape[1]
+            values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
             self._raise_nonfinite(query, values)
         return values

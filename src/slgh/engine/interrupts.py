@@ -5,14 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Interrupts:
-    """While open, SIGINT raises KeyboardInterrupt at once in the user's code, and is held `pending` in ours.
+    """While open, SIGINT raises KeyboardInterrupt at once in the user's code, and is held `pending` in the library's.
 
-    Outside the main thread, or where someone else handles SIGINT, nothing is changed.
+    Outside the main thread, or where someone else handles SIGINT, nothing is changed. A run within the user's function
+    of another run leaves the signal to the outer one, and passes on that it was interrupted.
     """
+
+    _outermost: ClassVar[Interrupts | None] = None
 
     def __init__(self) -> None:
         self.pending = False
@@ -20,18 +23,29 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if ours and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._handle)
+            Interrupts._outermost = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before is not None:
+            Interrupts._outermost = None
             signal.signal(signal.SIGINT, self._before)
+
+    def received(self) -> None:
+        """Note that KeyboardInterrupt has ended this run, so that a run around it ends too."""
+        self.in_user_code = self.pending = False
+        outer = Interrupts._outermost
+        if outer is not None and outer is not self and threading.current_thread() is threading.main_thread():
+            outer.pending = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.in_user_code:
+            self.in_user_code = False  # a second Ctrl-C must not interrupt how the first one is handled
             raise KeyboardInterrupt
         self.pending = True

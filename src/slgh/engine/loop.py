@@ -18,6 +18,7 @@ from slgh.backends import Backend
 from slgh.backends.backend import Loop, Source
 from slgh.engine import checkpoint
 from slgh.engine.advance import advance
+from slgh.engine.answers import Answers
 from slgh.engine.block import Advance, Carry
 from slgh.engine.box import Box
 from slgh.engine.campaign import Campaign
@@ -84,6 +85,7 @@ class Run:
     def __post_init__(self) -> None:
         B = self.state.x.shape[0]
         self.k = self.nfev = self.njev = 0
+        self.answers = Answers()
         self.x0, self.t1 = self.state.x, self.state.t
         self.seconds = 0.0
         self.careful = False
@@ -121,12 +123,14 @@ class Run:
         self.carry: Carry | None = None
         self.pace = 1
         """How many iterations the next block of a compiled loop may have."""
-        self.mark()
+        self.noise.mark(self.k)
+        self._marked = self.nfev, self.njev
         self._clock = time.monotonic()
 
     def mark(self) -> None:
         """Remember the beginning of an iteration: should it not be completed, it is done again from here."""
         self.noise.mark(self.k)
+        self.answers.clear()
         self._marked = self.nfev, self.njev
 
     def conversation(self) -> Generator[Query | Advance, Any, Result]:
@@ -153,19 +157,26 @@ class Run:
             self.save()
         if self.progress:
             self.progress.close(self.done, self.whole.f_best, self.whole.t)
+        self.answers = Answers()  # those of an iteration that did not complete are in the checkpoint
         return (yield from report(self))
 
     def unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """A conversation; where a query is answered by BROKEN_OFF, the run ends here."""
+        """Pass on the queries of an iteration, or answer them from a checkpoint. The answer BROKEN_OFF ends the run."""
         answer = None
         while True:
             try:
                 query = talk.send(answer)
             except StopIteration as end:
                 return end.value
+            if isinstance(query, Query) and (replayed := self.answers.replay()) is not None:
+                self.count(query)
+                answer = self.answers.complete(replayed)
+                continue
             answer = yield query
             if answer is BROKEN_OFF:
                 raise Stop(Status.INTERRUPTED)
+            if isinstance(query, Query):
+                self.answers.complete(answer)
 
     def stop(self, status: Status) -> NoReturn:
         """End all problems with this status."""
@@ -197,18 +208,23 @@ class Run:
             self.carry = rows_of(self, self.members)
             self.state = self.carry.state
 
-    def found(self, x: NDArray[Any], fun: float) -> None:
-        """Remember a point (d,) of a single problem that was evaluated outside of its iterations, if it is the best."""
-        if not fun < self.whole.f_best[0]:
-            return
-        x_best, f_best = x[None].astype(self.whole.x.dtype), np.array([fun], self.whole.x.dtype)
-        self.whole = self.whole._replace(x_best=x_best, f_best=f_best)
+    def evaluated(self, points: NDArray[Any], values: NDArray[Any]) -> None:
+        """Keep what a single problem learned outside of its iterations: the best of n points (n, d), and bad values."""
+        finite = np.isfinite(values)
+        lowest = int(np.argmin(np.where(finite, values, np.inf)))
+        if finite[lowest] and values[lowest] < self.whole.f_best[0]:
+            self._update_state(x_best=points[lowest][None], f_best=values[lowest : lowest + 1])
+        if not finite.all():
+            self._update_state(rejected=self.whole.rejected + np.count_nonzero(~finite))
+
+    def _update_state(self, **changed: Any) -> None:
+        """Replace these arrays of a single problem, on the host and in the loop."""
+        arrays: dict[str, Any] = {name: np.asarray(a, self.whole.x.dtype) for name, a in changed.items()}
+        self.whole = self.whole._replace(**arrays)
         if self.carry is None:
-            native = self.backend.native
-            self.state = self.state._replace(x_best=native(x_best), f_best=native(f_best))
+            self.state = self.state._replace(**{name: self.backend.native(a) for name, a in arrays.items()})
         else:
-            give = self.backend.give
-            self.state = self.carry.state._replace(x_best=give(x_best), f_best=give(f_best))
+            self.state = self.carry.state._replace(**{name: self.backend.give(a) for name, a in arrays.items()})
             self.carry = self.carry._replace(state=self.state)
 
     @property
@@ -246,6 +262,8 @@ class Run:
 
     def interrupt(self, query: Query | Advance) -> Any:
         """Break off the run while `query` is asked: what to answer it with, so that the run ends in good order."""
+        if not isinstance(query, Advance):
+            self.count(query, self.answers.begun)
         if isinstance(query, Advance) or self.active.size:
             self.noise.rewind()
             return BROKEN_OFF
@@ -262,12 +280,13 @@ class Run:
             where = f", saved in {str(self.saver.path)!r}" if self.saver else ""
             error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
 
-    def count(self, query: Query) -> None:
-        """Count the evaluations of a query that is handed out."""
+    def count(self, query: Query, points: int | None = None) -> None:
+        """Count the evaluations of a query, all of them or those of `points` points of all problems."""
+        n = query.points.shape[1] if points is None else -(-points // max(1, query.points.shape[0]))
         if query.what == "fun" or query.what == "F":
-            self.nfev += query.points.shape[1]
+            self.nfev += n
         else:
-            self.njev += query.points.shape[1]
+            self.njev += n
 
     def after_contact(self, *, stopped: bool) -> None:
         """What the host does after it has seen the iterations: stop, save, show."""
@@ -393,6 +412,7 @@ class Run:
             "counts": self.counts,
             "began": self.began,
             **({f"campaign.{n}": a for n, a in self.campaign.saved().items()} if self.campaign else {}),
+            **{f"answers.{n}": a for n, a in self.answers.saved(self.backend.stack, self.backend.host).items()},
         }
         self.saver.save(self.k, meta, arrays, first=first)
 
@@ -420,5 +440,6 @@ class Run:
         self.history.load(group("history."), group("ended."), meta["stride"])
         self.history.closed = self.status != Status.RUNNING
         self.noise.load(group("noise."), self.active, self.began[0, self.active])
+        self.answers.load(group("answers."), self.backend.native)
         if self.campaign is not None:
             self.campaign.load(group("campaign."))

@@ -3,8 +3,8 @@ r"""A trust-region search on quadratic models of f, from values alone, one point
 The search starts with 2 d + 1 points and adds each new one until there are (d + 1)(d + 2) / 2, enough for a full
 quadratic. Then new points replace old ones. The model is the quadratic that interpolates f at these points and whose
 Hessian is as close as possible, in the Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes
-the model within a ball and the bounds. A second radius rho bounds the ball from below. It shrinks only when the model is
-accurate and no longer makes progress.
+the model within a ball and the bounds. A second radius rho bounds the ball from below. It shrinks only when the model
+is accurate and no longer makes progress.
 
 .. [1] M. J. D. Powell, "The BOBYQA algorithm for bound constrained optimization without derivatives", 2009.
 """

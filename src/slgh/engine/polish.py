@@ -29,7 +29,7 @@ MEMORY_NUMBERS = 10_000_000
 """Unless that is more numbers than this."""
 
 FEW, SHORT = 10, 30
-"""In up to 10 variables, a budget of less than 30 gradients by differences goes to a model-based search, which needs none."""
+"""In up to 10 variables, a budget below 30 gradients by differences goes to a model-based search, which needs none."""
 
 STILL = 3
 """Calls in a row that change f by rounding alone end the solver."""
@@ -84,8 +84,8 @@ def polish(place: Place, budget: int, rival: float, *, gradients: bool) -> Askin
     """Descend from a place by at most `budget` evaluations.
 
     By L-BFGS-B on forward differences, and from where they see nothing more on central ones; on gradients where there
-    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `rival`, it stops as soon as f
-    hardly changes.
+    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `rival`, it stops as
+    soon as f hardly changes.
     """
     d = place.x.size
     objective = _Counted(place, budget)

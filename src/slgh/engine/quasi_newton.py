@@ -1,12 +1,13 @@
 """L-BFGS-B as a generator: SciPy's compiled solver, driven one evaluation at a time.
 
-`scipy.optimize.minimize` calls the function from inside the solver. A run that waits there for a value would need a thread
-of its own. SciPy's compiled routine instead returns whenever it needs a value, so it can be suspended anywhere.
+`scipy.optimize.minimize` calls the function from inside the solver. A run that waits there for a value would need a
+thread of its own. SciPy's compiled routine instead returns whenever it needs a value, so it can be suspended anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ MAX_LINE_SEARCH_STEPS = 20
 """SciPy's default."""
 
 NEW_ITERATION, EVALUATE = 1, 3
-"""Codes in `task[0]`: the solver has finished an iteration, or needs f and its gradient at x. Others mean that it ended."""
+"""Codes in `task[0]`: the solver has finished an iteration, or needs f and its gradient at x. All others end it."""
 
 
 def lbfgsb(
@@ -32,8 +33,9 @@ def lbfgsb(
     tolerance
         Stop when a step lowers f by no more than this, relative to max(|f|, 1).
     """
-    from scipy.optimize import _lbfgsb  # type: ignore[attr-defined]  # the stubs leave this module out
+    from scipy.optimize import _lbfgsb
 
+    setulb: Any = _lbfgsb.setulb  # its stub asks for arrays where it takes numbers
     n, m = x.size, memory
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     # 0: unbounded, 1: lower bound only, 2: both, 3: upper bound only.
@@ -46,7 +48,7 @@ def lbfgsb(
     saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
     last: Floats | None = None
     while True:
-        _lbfgsb.setulb(
+        setulb(
             *(m, x, lower, upper, kind, f, g, tolerance / np.finfo(float).eps, 0.0, work, integers),
             *(task, *saved, MAX_LINE_SEARCH_STEPS, line_task),
         )

@@ -36,27 +36,36 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     x = _solutions(run)
     fun = np.full_like(whole.f_best, np.nan)
     fun_se = np.zeros_like(fun)
-    begun = run.at_once is None or ~((nit == 0) & np.isin(run.status, BROKEN))
+    started = run.at_once is None or ~((nit == 0) & np.isin(run.status, BROKEN))
     noisy = run.campaign is not None and run.campaign.noisy
     known = ~np.isfinite(whole.f_best) if run.campaign is not None and not noisy else True
-    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & begun & known)
+    # After Ctrl-C the user's function is not called again.
+    interrupted = bool((run.status == Status.INTERRUPTED).any())
+    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & started & known & (not interrupted))
     n = _final_samples(run, int((nfev + njev).max(initial=0)))
     for asked in run.slices(unknown) if n else ():
         run.rows = asked
         points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
         xi = run.noise.last_xi(n, asked) if stochastic else None
         values = backend.host((yield Query("fun", backend.native(points), xi=xi, centres=n)))
+        begun = run.answers.begun
+        run.answers.complete(values)
         if plan.watch is not None and values.ndim == 3:
             run.watch_end(plan.watch, asked, Sight(nit[asked], x[asked], values[:, 0, 0], values[:, 0, 1:]))
             values = values[..., 0]
+        if (run.status[asked] == Status.INTERRUPTED).any():
+            nfev[asked] += -(-begun // asked.size)
+            break
         fun[asked] = values.mean(axis=1)
         if stochastic:
             fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
         nfev[asked] += n
     status = run.status.copy()
     if not stochastic:
+        interrupted = bool((run.status == Status.INTERRUPTED).any())
         kept = (status == Status.TARGET) | ((plan.method.reports == "best") & (not noisy))
-        kept &= np.isfinite(whole.f_best) & ~(fun < whole.f_best)
+        kept |= np.isnan(fun) & interrupted
+        kept &= np.isfinite(whole.f_best) & ~(np.isfinite(fun) & (fun < whole.f_best))
         x = np.where(kept[:, None], whole.x_best, x)
         fun = np.where(kept, whole.f_best, fun)
     finite = np.isfinite(fun)

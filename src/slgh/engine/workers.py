@@ -5,35 +5,54 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context
+from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing.connection import wait
 from typing import Any
 
 from slgh import checks
 
 Call = Callable[[tuple[Any, ...]], Any]
-Mapper = Callable[[Call, list[tuple[Any, ...]]], Iterable[Any]]
+Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Generator[tuple[int, Any], None, None]]
+"""Calls a function for each item, and yields the index of the item with the value, in any order."""
+
+POLL_SECONDS = 1.0
+"""How often a worker process checks that its parent is alive."""
 
 _call: Call
 
 
-def _remember(call: Call) -> None:
-    """Begin a worker process: keep the function, and leave Ctrl-C to the parent."""
+def _start_worker(call: Call) -> None:
+    """Start a worker process: keep the function, leave Ctrl-C to the parent, and do not outlive it."""
     global _call
     _call = call
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), name="slgh parent watch", daemon=True).start()
 
 
-def _run(item: tuple[Any, ...]) -> Any:
-    return _call(item)
+def _exit_with_parent(parent_id: int) -> None:
+    """Wait for the parent process to die, then end this one at once.
+
+    The sentinel alone is not enough. A forked sibling holds the other end of its pipe, so it may fire late.
+    """
+    parent = parent_process()
+    while os.getppid() == parent_id:
+        if parent is not None and wait([parent.sentinel], timeout=POLL_SECONDS):
+            break
+    os._exit(1)
+
+
+def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
+    return [_call(item) for item in items]
 
 
 @contextmanager
 def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[list[Mapper | None]]:
-    """Yield for each call how to map it over items, in order; None is a plain loop in this process.
+    """Yield a Mapper for each call, or None for a plain loop in this process.
 
     Parameters
     ----------
@@ -52,44 +71,92 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[lis
         if workers != -1:
             checks.count("workers", workers)
         processes = os.cpu_count() or 1 if workers == -1 else workers
-        pools = [_pool(processes, call, fork=fork) for call in calls]
+        pools = [_Pool(processes, call, fork=fork) for call in calls]
         try:
-            yield [_mapper_of(pool, processes) for pool in pools]
+            yield [pool.map for pool in pools]
         finally:
             for pool in pools:
-                pool.shutdown(cancel_futures=True)
+                pool.close()
     elif hasattr(workers, "map"):
-        yield [workers.map] * len(calls)
+        yield [_checked(workers.map)] * len(calls)
     elif callable(workers):
-        yield [workers] * len(calls)
+        yield [_checked(workers)] * len(calls)
     else:
         raise TypeError(
             f"`workers` must be an integer, a callable like map, or an executor with a map method; got {workers!r}."
         )
 
 
-def _pool(processes: int, call: Call, *, fork: bool) -> ProcessPoolExecutor:
-    """A pool that knows `call`."""
-    try:
-        pickle.dumps(call)
-    except Exception as error:
-        raise TypeError(
-            f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
-            "module, or pass `workers` an executor of threads."
-        ) from None
-    context = None if fork or "forkserver" not in get_all_start_methods() else get_context("forkserver")
-    return ProcessPoolExecutor(processes, mp_context=context, initializer=_remember, initargs=(call,))
+def _checked(mapping: Callable[..., Any]) -> Mapper:
+    """A Mapper from a callable of the user's that is like `map`."""
+
+    def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
+        values = mapping(call, items)
+        if isinstance(values, Mapping | Set | str | bytes) or not hasattr(values, "__iter__"):
+            raise TypeError(
+                "`workers` must return the values in the order of the points, as `map` does; "
+                f"got {checks.show(values)}."
+            )
+        count = 0
+        for value in values:
+            if count < len(items):
+                yield count, value
+            count += 1
+            if count > len(items):
+                break
+        if count != len(items):
+            got = f"more than {len(items)}" if count > len(items) else str(count)
+            raise ValueError(f"`workers` must return one value per point, {len(items)} here; got {got}.")
+
+    return mapper
 
 
-def _mapper_of(pool: ProcessPoolExecutor, processes: int) -> Mapper:
-    def mapper(call: Call, items: list[tuple[Any, ...]]) -> Iterable[Any]:
+class _Pool:
+    """Worker processes that know one function. They end at once when an evaluation fails or Ctrl-C is pressed."""
+
+    def __init__(self, processes: int, call: Call, *, fork: bool) -> None:
         try:
-            return list(pool.map(_run, items, chunksize=max(1, len(items) // (4 * processes))))
+            pickle.dumps(call)
+        except Exception as error:
+            raise TypeError(
+                f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
+                "module, or pass `workers` an executor of threads."
+            ) from None
+        context = None if fork or "forkserver" not in get_all_start_methods() else get_context("forkserver")
+        self.processes = processes
+        self.executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker, initargs=(call,))
+
+    def map(self, call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
+        """Evaluate the items in chunks, and yield the values of each chunk as soon as those before it are there."""
+        size = max(1, len(items) // (4 * self.processes))
+        starts = range(0, len(items), size)
+        futures: list[Future[list[Any]]] = []
+        try:
+            futures += [self.executor.submit(_run_chunk, items[start : start + size]) for start in starts]
+            for start, future in zip(starts, futures, strict=True):
+                yield from enumerate(future.result(), start)
         except BrokenProcessPool as error:
             error.add_note(
                 "slgh: a worker process died. Where workers are started afresh, as for PyTorch and JAX arrays, a "
                 'script must guard what it runs with `if __name__ == "__main__":`.'
             )
             raise
+        except Exception:
+            # One evaluation failed: pass on what the others have found by now.
+            for start, future in zip(starts, futures, strict=False):
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    yield from enumerate(future.result(), start)
+            raise
+        finally:
+            if not all(future.done() for future in futures):
+                self.kill()
 
-    return mapper
+    def kill(self) -> None:
+        """End all worker processes at once, whatever they are doing."""
+        # ProcessPoolExecutor.kill_workers exists from Python 3.14 on.
+        for process in list((self.executor._processes or {}).values()):
+            process.kill()
+
+    def close(self) -> None:
+        """End the worker processes, which are idle or killed."""
+        self.executor.shutdown(cancel_futures=True)
