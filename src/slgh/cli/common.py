@@ -65,6 +65,15 @@ def write_json(file: Path | None, found: Any) -> None:
             raise Unwritten(f"--json: {file} cannot be written: {error.strerror}.") from error
 
 
+def printable(text: str) -> str:
+    """Escape what could move the cursor, change colors or reorder text on a terminal; line breaks stay.
+
+    >>> printable("x\\x1b[2J")
+    'x\\\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
 def shorten(text: str, most: int) -> str:
     """The beginning of a long text.
 

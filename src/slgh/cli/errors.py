@@ -14,7 +14,7 @@ import typer
 import typer.core
 
 from slgh.cli.command import untyped_flags
-from slgh.cli.common import Refused, Unwritten
+from slgh.cli.common import Refused, Unwritten, printable
 from slgh.cli.user_code import UserCodeFailed
 from slgh.method import SLOTS
 from slgh.smoothing import FormulaError
@@ -73,9 +73,9 @@ class Commands(typer.core.TyperGroup):
             except Exception as error:
                 message, code = explain(error)
                 if "--debug" in arguments:
-                    traceback.print_exception(error)
+                    print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
                     message = message.removesuffix(DEBUG)
-                print(f"slgh: {message}", file=sys.stderr)
+                print(f"slgh: {printable(message)}", file=sys.stderr)
         code = code if isinstance(code, int) else 0
         if not standalone_mode:
             return code
@@ -168,4 +168,5 @@ def show_warning(
     line: str | None = None,
 ) -> None:
     """A warning in one line."""
-    print(f"slgh: {category.__name__}: {' '.join(str(message).split())} ({filename}:{lineno})", file=sys.stderr)
+    text = printable(" ".join(str(message).split()))
+    print(f"slgh: {category.__name__}: {text} ({filename}:{lineno})", file=sys.stderr)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from slgh.cli.common import STDOUT, Unwritten, console, fail, refuse_unwritable, write_json
+from slgh.cli.common import STDOUT, Unwritten, console, fail, printable, refuse_unwritable, write_json
 from slgh.cli.drawing import SUFFIXES, Undrawn, draw, needs
 from slgh.cli.job import Outcome
 from slgh.cli.outcome import as_dict, exit_code, notes, repeat, summary
@@ -93,7 +93,7 @@ def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
             show("drawn", drawn, whole=True)
     hint = go_on(outcome, run)
     if hint and not output.quiet:
-        print(f"slgh: {hint}", file=sys.stderr)
+        print(f"slgh: {printable(hint)}", file=sys.stderr)
     return exit_code(result.status)
 
 
@@ -101,7 +101,7 @@ def show(label: str, text: str, *, whole: bool = False, style: str | None = None
     """One line of the block, or several; `whole` ones are not broken, so that they can be copied."""
     if not whole:
         text = textwrap.fill(text, max(console.width - width - 1, 30), break_on_hyphens=False)
-    first, *others = text.split("\n")
+    first, *others = printable(text).split("\n")
     console.print(f"{label:<{width}}", style=style or "bold", end="", soft_wrap=True)
     for line in (first, *(" " * width + line for line in others)):
         console.print(line, style=style, markup=False, soft_wrap=True)

@@ -23,6 +23,7 @@ from slgh.cli.common import (
     Unwritten,
     console,
     fail,
+    printable,
     refuse_unwritable,
     shorten,
     write_json,
@@ -92,7 +93,7 @@ def probe(
     if quiet and json_file != STDOUT:
         print(repr(found.t1), str(found.helps).lower())
     elif json_file != STDOUT:
-        console.print(f"{shorten(objective.title, 300)}  ({objective.about})", markup=False)
+        console.print(printable(f"{shorten(objective.title, 300)}  ({objective.about})"), markup=False)
         console.print(table(found))
         console.print(in_options(found.message), markup=False)
         console.print(EXPLANATION, style="dim")
