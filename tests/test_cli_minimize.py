@@ -664,7 +664,8 @@ def test_without_matplotlib_nothing_is_drawn_unless_asked_for(monkeypatch: pytes
 
 # --- runs that are kept
 
-SLOW = ["--fun", "mine:slow", "--x0", "2,3", "--seed", "11"]
+AGAIN = ["--fun", "mine:slow"]
+SLOW = [*AGAIN, "--x0", "2,3", "--seed", "11"]
 DESCENT = ["--method", "zoslgh_r", "--t1", "1", "--step", "0.01", "--samples", "3"]
 
 
@@ -696,7 +697,7 @@ def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) ->
     assert process.wait() == -signal.SIGKILL
     process.communicate()
     assert not (folder / "kept" / "result.json").exists()
-    resumed = run("resume", "kept", "--json", "-", "--history")
+    resumed = run("resume", "kept", *AGAIN, "--json", "-", "--history")
     assert resumed.exit_code == 0, resumed.output
     expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
     assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # which a resumed run does not ask for
@@ -711,8 +712,8 @@ def test_ctrl_c_prints_what_there_is_and_how_to_go_on(folder: Path) -> None:
     out, err = process.communicate()
     assert process.returncode == 130
     assert "status    interrupted" in out
-    assert err == "slgh: interrupted. It goes on with: slgh resume 'my run'\n"
-    resumed = run("resume", "my run", "--json", "-", "--history")
+    assert err == "slgh: interrupted. It goes on with: slgh resume 'my run' --fun mine:slow\n"
+    resumed = run("resume", "my run", *AGAIN, "--json", "-", "--history")
     expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
     assert differences(json.loads(resumed.stdout), expected) == set()
 
@@ -737,14 +738,15 @@ def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder:
     arguments = ["--fun", "mine:sphere", "--x0", "2,3", "--seed", "5", *DESCENT]
     cut = run("minimize", *arguments, "--run", "kept", "--max-evals", "50", "--no-plot")
     assert cut.exit_code == 3
-    assert "slgh resume kept --max-evals MORE" in cut.stderr
-    resumed = run("resume", "kept", "--max-evals", "400", "--json", "-", "--history")
+    assert "slgh resume kept --fun mine:sphere --max-evals MORE" in cut.stderr
+    again = ["resume", "kept", "--fun", "mine:sphere", "--json", "-"]
+    resumed = run(*again, "--max-evals", "400", "--history")
     assert resumed.exit_code == 3
     found, expected = json.loads(resumed.stdout), minimize(*arguments, "--max-evals", "400", "--history")
     assert differences(found, expected) <= {"xhat", "repeat"}  # xhat is drawn from the iterations first planned
     assert shlex.split(found["repeat"]).count("--max-evals") == 1
     assert "--max-evals 400" in found["repeat"]
-    assert json.loads(run("resume", "kept", "--json", "-").stdout)["nfev"] == expected["nfev"], "the limit is kept"
+    assert json.loads(run(*again).stdout)["nfev"] == expected["nfev"], "the limit is kept"
 
 
 def test_a_resumed_run_says_which_time_it_counts_and_where_it_began(folder: Path) -> None:
@@ -752,7 +754,7 @@ def test_a_resumed_run_says_which_time_it_counts_and_where_it_began(folder: Path
     assert first.exit_code == 3
     assert "from 5 at x0" in first.stdout
     assert "in this sitting" not in first.stdout
-    resumed = run("resume", "kept", "--max-seconds", "60")
+    resumed = run("resume", "kept", "--fun", "mine:sphere", "--max-seconds", "60")
     assert resumed.exit_code == 0
     assert "from 5 at x0" in resumed.stdout
     assert " s in this sitting\n" in resumed.stdout
@@ -796,7 +798,8 @@ def test_a_kept_run_can_be_resumed_from_another_folder(folder: Path, monkeypatch
     first = minimize("--fun", "mine.py:sphere", "--x0", "0,0", "--run", "kept", *QUICK)
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
-    assert json.loads(run("resume", "../kept", "--json", "-").stdout)["x"] == first["x"]
+    resumed = run("resume", "../kept", "--fun", "../mine.py:sphere", "--json", "-")
+    assert json.loads(resumed.stdout)["x"] == first["x"]
 
 
 def refuse(*arguments: str) -> str:
@@ -849,7 +852,7 @@ def test_an_exception_in_a_kept_run_says_where_it_was_saved(folder: Path) -> Non
     assert f"saved in '{Path('kept', 'checkpoint.npz')}'" in result.stderr
     (folder / "mine.py").write_text(MINE.replace('raise RuntimeError("the model\\nbroke")', "return float(x[0] ** 2)"))
     sys.modules.pop("mine")
-    assert run("resume", "kept", "--no-plot").exit_code == 0
+    assert run("resume", "kept", "--fun", "mine:fails", "--no-plot").exit_code == 0
 
 
 # --- probe
@@ -938,7 +941,7 @@ def test_a_picture_asks_for_no_point_outside_the_bounds() -> None:
 def test_a_picture_of_a_slow_function_goes_without_it_in_every_sitting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slgh.cli.output.Output.patience", 0.05)
     arguments = ["--fun", "mine:slow", "--x0", "3", "--max-evals", "60", "--run", "kept", *SEED]
-    for result in (run("minimize", *arguments), run("resume", "kept")):
+    for result in (run("minimize", *arguments), run("resume", "kept", *AGAIN)):
         assert result.exit_code == 0
         assert "drawn     slgh-path.png (without the function: it would take more than 0.05 s)" in result.stdout
 

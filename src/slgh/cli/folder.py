@@ -11,13 +11,11 @@ from typing import Any
 
 from slgh.cli.common import fail
 from slgh.cli.job import Job, Outcome, run
-from slgh.cli.objective import Objective, Source
+from slgh.cli.objective import Objective
 from slgh.cli.outcome import as_dict, at_start
+from slgh.cli.run_file import CHECKPOINT, FORMAT, RESULT, RUN
 from slgh.engine.checkpoint import Checkpoint
 from slgh.files import to_json, write_text
-
-FORMAT = 1
-RUN, CHECKPOINT, RESULT = "run.json", "checkpoint.npz", "result.json"
 
 
 def begin(folder: Path, job: Job, objective: Objective, *, progress: bool) -> Outcome:
@@ -43,32 +41,6 @@ def write(folder: Path, job: Job, **known: Any) -> None:
     """Replace run.json as a whole; known are the status that the run `ended` with, and f(x0) as `fun_x0`."""
     content = {"format": FORMAT, "command": "minimize", "job": dataclasses.asdict(job), **known}
     write_text(folder / RUN, json.dumps(content, indent=1) + "\n")
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """What run.json says; its "command" tells which command wrote it."""
-    file = folder / RUN
-    if not file.is_file():
-        fail(f"There is no run in {folder}: {file} is missing. Runs with --run FOLDER can be resumed.")
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        fail(f"{file} cannot be read ({error}): it is damaged, or no run of slgh.")
-    if not isinstance(found, dict) or "command" not in found:
-        fail(f"{file} was not written by slgh: it is damaged, or no run.")
-    return found
-
-
-def read_job(folder: Path, found: dict[str, Any]) -> Job:
-    """The job of a run of `slgh minimize`."""
-    if found.get("format") != FORMAT:
-        fail(f"{folder / RUN} has format {found.get('format')}, this version of slgh reads {FORMAT}.")
-    try:
-        entries = dict(found["job"])
-        source = Source(**entries.pop("source"))
-        return Job(source=source, **{**entries, "typed": tuple(entries["typed"]), "params": dict(entries["params"])})
-    except (KeyError, TypeError, ValueError, AttributeError):
-        fail(f"{folder / RUN} lacks what a run needs: it is damaged, or of another version of slgh.")
 
 
 def keep(

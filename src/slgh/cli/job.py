@@ -22,6 +22,9 @@ from slgh.result import Result
 CELLS, WIDEST = 2_000_000, 1000
 """All iterates are kept for the picture where they are at most so many numbers, of at most so many variables."""
 
+HISTORIES = ("x", 1000)
+"""What is kept of the iterations: all iterates, or at most this many rows without them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -132,8 +135,8 @@ def choose_history(d: int, limits: dict[str, Any], *, planned: bool, path: bool)
     read = read_limits(d, planned=planned, **limits)
     known = [n for n in (read.max_evals, read.max_iter) if n is not None]
     if path and d <= WIDEST and known and min(known) * d <= CELLS:
-        return "x"
-    return 1000
+        return HISTORIES[0]
+    return HISTORIES[1]
 
 
 def read_params(settings: list[str], **options: Any) -> dict[str, Any]:
@@ -146,11 +149,16 @@ def read_params(settings: list[str], **options: Any) -> dict[str, Any]:
             fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
         if name in params:
             fail(f"--set {name}: {name} is given twice.")
-        if name in FRONT_DOOR or name in ("fun", "x0"):
-            instead = f"pass {OPTIONS[name]}" if name in OPTIONS else "the command line does not take it"
-            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
+        refuse_argument(name)
         params[name] = read_value(text.strip())
     return params
+
+
+def refuse_argument(name: str) -> None:
+    """Refuse an argument of `minimize` among the hyperparameters."""
+    if name in FRONT_DOOR or name in ("fun", "x0"):
+        instead = f"pass {OPTIONS[name]}" if name in OPTIONS else "the command line does not take it"
+        fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
 
 
 def read_value(text: str) -> Any:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
 """Oracles that need a gradient or a closed form."""
 
+MAX_VARIABLES = 10**8
+"""Maximum of --d: one point then takes 800 MB."""
+
 OF_THE_PAPER = ("ackley", "himmelblau", "hole", "rosenbrock")
 """Problems of the paper's experiments; their parameters are what it ran."""
 
@@ -130,6 +133,8 @@ def read_objective(source: Source) -> Objective:
         fail(f"Pass either a formula (or the name of a test problem) or --fun module:function; {given}.")
     if source.d is not None:
         checks.count("d", source.d)
+        if source.d > MAX_VARIABLES:
+            fail(f"--d must be at most {MAX_VARIABLES}, got {source.d}.")
     if source.fun is not None:
         if source.fallback is not None:
             fail("--fallback smooths formulas; a Python function is minimised by its values, or with --grad.")
@@ -143,7 +148,8 @@ def read_objective(source: Source) -> Objective:
         if source.fallback is not None:
             fail(f"--fallback smooths formulas; {name} is a test problem.")
         return read_problem(name, source)
-    if name.isidentifier() and len(name) > 2:  # one variable alone is no function to minimise, but a misspelt name
+    # One variable alone is no function to minimise, but a misspelt name.
+    if name.isidentifier() and 2 < len(name) <= 100:
         hint = checks.did_you_mean(name, PROBLEMS)
         fail(f"There is no test problem {name!r}; choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")
     return read_formula(text, source)

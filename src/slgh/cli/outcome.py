@@ -174,14 +174,33 @@ def without(typed: Sequence[str], options: Mapping[str, bool]) -> list[str]:
     >>> without(["x**2", "--json", "a.json", "--quiet", "--x0", "1"], {"--json": True, "--quiet": False})
     ['x**2', '--x0', '1']
     """
-    kept, left = [], list(typed)
-    while left:
-        word = left.pop(0)
+    kept, left = [], iter(typed)
+    for word in left:
         name, sign, _ = word.partition("=")
         if name not in options:
             kept.append(word)
-        elif options[name] and not sign and left:
-            left.pop(0)
+        elif options[name] and not sign:
+            next(left, None)
+    return kept
+
+
+def with_values(typed: Sequence[str], values: Mapping[str, str | None]) -> list[str]:
+    """Return a command line with other values of these options, and without those whose value is None.
+
+    >>> with_values(["--fun", "a:f", "--grad=a:g", "--x0", "1"], {"--fun": "b:f", "--grad": None})
+    ['--fun', 'b:f', '--x0', '1']
+    """
+    kept, left = [], iter(typed)
+    for word in left:
+        name, sign, _ = word.partition("=")
+        if name not in values:
+            kept.append(word)
+            continue
+        if not sign:
+            next(left, None)
+        value = values[name]
+        if value is not None:
+            kept += [f"{name}={value}"] if sign else [name, value]
     return kept
 
 

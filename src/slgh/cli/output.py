@@ -113,8 +113,16 @@ def go_on(outcome: Outcome, run: Path | None) -> str:
     if status == Status.INTERRUPTED:
         if run is None:
             return "interrupted. With --run FOLDER, slgh resume FOLDER could go on from here."
-        return f"interrupted. It goes on with: slgh resume {shlex.quote(str(run))}"
+        return f"interrupted. It goes on with: {_resume(outcome, run)}"
     if run is not None and status in (Status.MAX_EVALS, Status.MAX_SECONDS):
         option = "--max-evals" if status == Status.MAX_EVALS else "--max-seconds"
-        return f"cut short. It goes on with: slgh resume {shlex.quote(str(run))} {option} MORE"
+        return f"cut short. It goes on with: {_resume(outcome, run)} {option} MORE"
     return ""
+
+
+def _resume(outcome: Outcome, run: Path) -> str:
+    """Return the command that resumes a run. Python code is named again: resume imports none that a folder names."""
+    source = outcome.job.source
+    code = {"--fun": source.fun, "--grad": source.grad}
+    named = [word for option, name in code.items() if name is not None for word in (option, name)]
+    return shlex.join(["slgh", "resume", str(run), *named])

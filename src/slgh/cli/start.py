@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.cli.common import fail
+from slgh.cli.common import fail, shorten
 
 
 def read_numbers(text: str, option: str = "--x0") -> list[float]:
@@ -24,7 +24,7 @@ def read_numbers(text: str, option: str = "--x0") -> list[float]:
     except ValueError:
         numbers = []
     if not numbers:
-        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {text!r}.")
+        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {shorten(text, 200)!r}.")
     return numbers
 
 
@@ -70,7 +70,8 @@ def read_bounds(
         except ValueError:
             colon = ""
         if not colon:
-            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {text!r}.")
+            shown = shorten(text, 200)
+            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {shown!r}.")
     if len(pairs) == 1:
         pairs *= d
     if len(pairs) != d:
