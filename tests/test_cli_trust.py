@@ -20,6 +20,12 @@ import slgh
 from slgh.cli import app
 from slgh.cli.common import console
 from slgh.cli.run_file import MAX_BYTES
+from slgh.engine import checkpoint
+from slgh.reproduce.attack import ATTACKS
+from slgh.reproduce.attack.kept import file_of
+from slgh.reproduce.attack.kept import read as read_row
+from slgh.reproduce.attack.row import RowRun
+from slgh.reproduce.store import Store
 
 MINE = """
 def sphere(x):
@@ -398,6 +404,25 @@ def test_no_image_weight_or_attack_is_unpickled(folder: Path) -> None:
     write_pickle(Path("begun.npz"), "header", "a.x")
     assert "begun.npz" in refuse(*attack, "--run", "begun.npz")
     assert not (folder / "hacked").exists()
+
+
+def test_a_foreign_file_among_the_finished_jobs_of_reproduce_is_as_good_as_none(folder: Path) -> None:
+    store = Store(folder / "unfinished", "seeds=1")
+    store.put("hole", "row", {"x": np.ones(3)})
+    (file,) = store.folder.iterdir()
+    assert store.get("hole", "row") is not None
+    write_pickle(file, "header", "a.x")
+    assert store.get("hole", "row") is None
+    assert not (folder / "hacked").exists()
+    checkpoint.write(file, {"plain": {}}, {"x": np.ones(3)})
+    assert store.get("hole", "row") is None
+
+
+def test_a_foreign_file_among_the_rows_of_reproduce_is_as_good_as_none(folder: Path) -> None:
+    row = RowRun(paper=ATTACKS["mnist"], name="zosgd", seed=0, images=2, iterations=3)
+    for content in ("[" * 100_000, "null", '{"settings": {}}'):
+        file_of(row, folder).write_text(content)
+        assert read_row(row, folder) is None
 
 
 def test_the_package_neither_unpickles_nor_evaluates_text() -> None:

@@ -32,7 +32,7 @@ class Store:
             found = read(self._file(experiment, label))
         except ValueError:
             return None
-        if found is None or found[0]["identity"] != self.identity:
+        if found is None or found[0].get("identity") != self.identity:
             return None
         meta, arrays = found
         return {**meta["plain"], **arrays}

@@ -42,7 +42,7 @@ def read(run: RowRun, folder: Path | None) -> Record | None:
     try:
         found: Record = json.loads(file_of(run, folder).read_text())
         return found if found["settings"] == wanted else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
