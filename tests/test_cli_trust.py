@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -444,3 +445,10 @@ def forbidden(call: ast.Call) -> str:
         return name
     options = {option.arg: ast.unparse(option.value) for option in call.keywords}
     return name if name == "np.load" and options.get("allow_pickle") != "False" else ""
+
+
+def test_the_guarantees_of_the_security_page_name_tests_that_exist() -> None:
+    root = Path(__file__).parent.parent
+    named = re.findall(r"`(test_\w+)`", (root / "SECURITY.md").read_text())
+    assert len(named) > 10
+    assert [name for name in named if name not in globals()] == []
