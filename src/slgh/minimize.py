@@ -262,7 +262,9 @@ def _drive(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
                     interrupts.in_user_code = False
                     run.count(query)
             except KeyboardInterrupt:
-                interrupts.received()
+                interrupts.in_user_code = interrupts.pending = False
+                if interrupts.nested:
+                    raise
                 values = run.interrupt(query)
     except BaseException as error:
         run.close_after(error)

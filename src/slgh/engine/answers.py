@@ -32,7 +32,10 @@ class Answers:
 
     def replay(self) -> Array | None:
         """Return the saved answer to the next query, or None if there is none."""
-        return self._replayed.pop(0) if self._replayed else None
+        if not self._replayed:
+            return None
+        self._complete.append(self._replayed.pop(0))
+        return self._complete[-1]
 
     def complete(self, values: Array) -> Array:
         """Keep a complete answer, and go on to the next query."""

@@ -12,10 +12,11 @@ class Interrupts:
     """While open, SIGINT raises KeyboardInterrupt at once in the user's code, and is held `pending` in the library's.
 
     Outside the main thread, or where someone else handles SIGINT, nothing is changed. A run within the user's function
-    of another run leaves the signal to the outer one, and passes on that it was interrupted.
+    of another run leaves the signal to the outer one.
     """
 
-    _outermost: ClassVar[Interrupts | None] = None
+    _open: ClassVar[Interrupts | None] = None
+    """The one that handles SIGINT at present."""
 
     def __init__(self) -> None:
         self.pending = False
@@ -27,22 +28,21 @@ class Interrupts:
             return self
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._handle)
-            Interrupts._outermost = self
+            Interrupts._open = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._before is not None:
-            Interrupts._outermost = None
+            Interrupts._open = None
             signal.signal(signal.SIGINT, self._before)
 
-    def received(self) -> None:
-        """Note that KeyboardInterrupt has ended this run, so that a run around it ends too."""
-        self.in_user_code = self.pending = False
-        outer = Interrupts._outermost
-        if outer is not None and outer is not self and threading.current_thread() is threading.main_thread():
-            outer.pending = True
+    @property
+    def nested(self) -> bool:
+        """True within the user's function of another run, which has to be interrupted too."""
+        outer = Interrupts._open
+        return outer not in (None, self) and threading.current_thread() is threading.main_thread()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.in_user_code:

@@ -170,7 +170,7 @@ class Run:
                 return end.value
             if isinstance(query, Query) and (replayed := self.answers.replay()) is not None:
                 self.count(query)
-                answer = self.answers.complete(replayed)
+                answer = replayed
                 continue
             answer = yield query
             if answer is BROKEN_OFF:

@@ -11,6 +11,7 @@ is accurate and no longer makes progress.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 
 import numpy as np
@@ -28,8 +29,8 @@ DISTINCT = 1e-3
 """A point is added if the model is this uncertain there, as a share of the most that its distance allows. Closer to the
 others it would only add rounding errors."""
 
-MAX_SECULAR_STEPS = 60
-"""Bisections for the multiplier of a step on the boundary of the ball: about the bits of a double."""
+MAX_SECULAR_STEPS, SECULAR_TOLERANCE = 60, 1e-10
+"""Steps to find the multiplier of a point on the boundary of the ball, and relative accuracy of its distance."""
 
 
 def search(
@@ -278,14 +279,26 @@ def _minimize_in_ball(gradient: Floats, hessian: Floats, radius: float) -> Float
     if size == 0.0 and least >= 0:
         return np.zeros_like(gradient)
     upper = lower + size / radius
+    multiplier = upper
     for _ in range(MAX_SECULAR_STEPS):
-        multiplier = 0.5 * (lower + upper)
         shifted = eigenvalues + multiplier
-        if (shifted > 0).all() and float(np.linalg.norm(pull / shifted)) <= radius:
+        if shifted[0] <= 0:
+            lower, multiplier = multiplier, 0.5 * (multiplier + upper)
+            continue
+        scaled = pull / shifted
+        norm = math.sqrt(float(scaled @ scaled))
+        if norm <= radius:
             upper = multiplier
         else:
             lower = multiplier
-    shifted = np.maximum(eigenvalues + upper, np.finfo(float).tiny)
+        if abs(norm - radius) <= SECULAR_TOLERANCE * radius:
+            break
+        # Newton's method on 1 / norm - 1 / radius, which is almost linear in the multiplier, or else bisection.
+        curvature = float(scaled @ (scaled / shifted))
+        multiplier += (norm / radius - 1) * norm**2 / curvature if curvature > 0 else math.inf
+        if not lower < multiplier < upper:
+            multiplier = 0.5 * (lower + upper)
+    shifted = np.maximum(eigenvalues + multiplier, np.finfo(float).tiny)
     step = -pull / shifted
     norm = float(np.linalg.norm(step))
     if norm < radius and least <= 0:
