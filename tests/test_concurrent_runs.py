@@ -111,16 +111,16 @@ def test_minimize_runs_beside_optimizers_that_wait(n: int) -> None:
 
 def test_minimize_runs_inside_the_function_of_minimize() -> None:
     def outer(x: Any) -> float:
-        return float(x[0] ** 2) + slgh.minimize(lambda y: float((y[0] - x[0]) ** 2), [0.5], max_evals=12, seed=0).fun
+        return float(x[0] ** 2) + slgh.minimize(lambda y: float((y[0] - x[0]) ** 2), [0.5], max_evals=30, seed=0).fun
 
-    direct = slgh.minimize(outer, [2.0], max_evals=15, seed=1)
-    assert direct.nfev <= 15
+    direct = slgh.minimize(outer, [2.0], max_evals=30, seed=1)
+    assert direct.nfev <= 30
     assert direct.fun < 1
 
     def twice(x: Any) -> float:
-        return slgh.minimize(outer, x, max_evals=8, seed=0).fun
+        return slgh.minimize(outer, x, max_evals=24, seed=0).fun
 
-    assert slgh.minimize(twice, [2.0], max_evals=5, seed=1).nfev <= 5
+    assert slgh.minimize(twice, [2.0], max_evals=24, seed=1).nfev <= 24
 
 
 def test_slow_runs_in_threads_do_not_wait_for_each_other() -> None:
@@ -128,13 +128,13 @@ def test_slow_runs_in_threads_do_not_wait_for_each_other() -> None:
     inside, release = threading.Event(), threading.Event()
 
     def blocked(x: Any) -> float:
-        if calls.append(1) or len(calls) == 5:
+        if calls.append(1) or len(calls) == 12:
             inside.set()
             release.wait(60)
         return valley(x)
 
     calls: list[int] = []
-    thread = threading.Thread(target=lambda: slgh.minimize(blocked, np.full(3, -1.0), max_evals=40, seed=0))
+    thread = threading.Thread(target=lambda: slgh.minimize(blocked, np.full(3, -1.0), max_evals=60, seed=0))
     thread.start()
     try:
         assert inside.wait(30)
