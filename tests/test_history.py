@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import slgh
 from cases import CASES, fun, starts
+from slgh.engine import history as histories
+from slgh.engine.history import History, Row
+from test_checkpoint import Stopper, fails_after
 
 CASE = CASES["zoslgh_r"]
 
@@ -172,3 +177,65 @@ def _last_iterate(T: int) -> np.ndarray:
     ratio = dataclasses.replace(case, params=params | {"schedule": "ratio", "gamma": float(t[1] / t[0])})
     ratio.run(starts(1)[0], max_iter=T + 1, callback=lambda r: seen.append(r.x) and None)
     return seen[-1]
+
+
+def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
+    """The columns after so many iterations; the last of the active problems ends after each of `ends`."""
+    active = np.arange(history.B)
+    for k in range(rows):
+        row = Row(k, 3 * k, active, {name: 1000.0 * active + k + i for i, name in enumerate(history.columns)})
+        if history.wants(k):
+            history.record(row)
+        if k in ends:
+            which = active == active[-1]
+            history.end(which, row)
+            active = active[~which]
+    if history.iterations is None:
+        return history.arrays()
+    return history.own(np.zeros(history.B, int), np.full(history.B, rows), 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("B", "ends", "one_by_one"), [(1, (), False), (8, (3_000, 9_000, 19_000), False), (8, (3_000, 9_000), True)]
+)
+def test_a_full_history_peaks_at_three_times_its_size(B: int, ends: tuple[int, ...], one_by_one: bool) -> None:
+    rows = 100_000 if B == 1 else 20_000
+    tracemalloc.start()
+    try:
+        columns = recorded(History("full", B, iterations=rows if one_by_one else None), rows, ends)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(columns["iteration"]) == rows
+    assert peak < 3 * sum(column.nbytes for column in columns.values())
+
+
+@pytest.mark.parametrize("keep", ["full", 5, 64])
+def test_the_rows_do_not_depend_on_when_they_are_packed(
+    keep: int | str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options = {"batched": True, "history": keep, "max_iter": 150}
+    options["target"] = float(np.median(CASE.run(starts(6), **options).fun_best)) + 1e-9
+    late = CASE.run(starts(6), **options)
+    assert len(set(late.nit)) > 1, "the problems end at different times"
+    monkeypatch.setattr(histories, "RECENT", 7)
+    with pytest.raises(Stopper):
+        CASE.run(starts(6), fun=fails_after(40), checkpoint=tmp_path / "run", **options)
+    for early in (CASE.run(starts(6), **options), CASE.run(starts(6), checkpoint=tmp_path / "run", **options)):
+        for name, column in late.history.items():
+            np.testing.assert_array_equal(early.history[name], column, err_msg=name)
+            assert early.history[name].dtype == column.dtype
+
+
+def test_a_run_saved_without_history_is_resumed_with_one(tmp_path: Path) -> None:
+    target = float(np.median(CASE.run(starts(6), batched=True).fun_best)) + 1e-9
+    options = {"batched": True, "target": target, "checkpoint": tmp_path / "run"}
+    with pytest.raises(Stopper):
+        CASE.run(starts(6), fun=fails_after(29), history=0, **options)
+    result = CASE.run(starts(6), history="full", **options)
+    whole = CASE.run(starts(6), history="full", batched=True, target=target).history
+    rows = result.history["iteration"]
+    assert rows[0] > result.nit.min(), "a problem had ended before"
+    going_on = result.nit > rows[0]
+    np.testing.assert_array_equal(result.history["fun"][:, going_on], whole["fun"][rows][:, going_on])
+    assert np.isnan(result.history["fun"][:, ~going_on]).all()

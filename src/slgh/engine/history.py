@@ -13,6 +13,10 @@ from slgh import checks
 ELEMENTS = 4_000_000
 """A column holds at most about this many numbers, whatever the number of problems."""
 
+RECENT = 1024
+"""Maximum number of rows kept as Row objects. More of them are packed into arrays: a Row takes about 24 times the
+memory of its numbers. The default history is shorter and is packed only at the end of the run."""
+
 
 class Row(NamedTuple):
     """What is recorded of an iteration, of the problems that were active: the figures by their columns' names."""
@@ -57,7 +61,11 @@ class History:
         self.iterations = iterations
         while iterations is not None and self.limit and -(-iterations // self.stride) >= self.limit:
             self.stride *= 2
-        self.rows: list[Row] = []
+        self._blocks: list[dict[str, NDArray[Any]]] = []
+        """All rows but the recent ones, in arrays along the first axis: see `_packed`."""
+        self._recent: list[Row] = []
+        self.size = 0
+        """Number of rows."""
         self.ended: dict[str, NDArray[Any]] = {}
         """The last figures of the problems that have ended, in arrays over all problems."""
         self.closed = np.zeros(B, bool)
@@ -69,10 +77,50 @@ class History:
 
     def record(self, row: Row) -> None:
         """Append a row."""
-        self.rows.append(row)
-        if self.iterations is None and len(self.rows) >= self.limit:
+        self._recent.append(row)
+        self.size += 1
+        if len(self._recent) >= RECENT:
+            self._blocks.append(self._packed(self._recent))
+            self._recent = []
+        if self.iterations is None and self.size >= self.limit:
             self.stride *= 2
-            self.rows = self.rows[::2]
+            self.size = -(-self.size // 2)
+            if self._blocks:
+                columns = self._joined()
+                self._blocks, self._recent = [{name: column[::2].copy() for name, column in columns.items()}], []
+            else:
+                self._recent = self._recent[::2]
+
+    @property
+    def first_nfev(self) -> int:
+        """Number of evaluations after the first recorded iteration."""
+        return int(self._blocks[0]["nfev"][0]) if self._blocks else self._recent[0].nfev
+
+    def _packed(self, rows: list[Row]) -> dict[str, NDArray[Any]]:
+        """Pack rows into arrays.
+
+        Columns are (rows, B, ...), with the last figures of the problems that have ended. Where problems begin at
+        different times, a column instead holds the active problems' figures, one row after another: `sizes` has the
+        number of problems per row, and `active` which ones.
+        """
+        packed: dict[str, NDArray[Any]] = {
+            "iteration": np.array([row.iteration for row in rows], int),
+            "nfev": np.array([row.nfev for row in rows], int),
+        }
+        if self.iterations is None:
+            return packed | {name: np.array([self._filled(name, row) for row in rows]) for name in self.columns}
+        packed["sizes"] = np.array([row.active.size for row in rows], int)
+        packed["active"] = np.concatenate([row.active for row in rows])
+        return packed | {name: np.concatenate([row.figures[name] for row in rows]) for name in self.columns}
+
+    def _all_blocks(self) -> list[dict[str, NDArray[Any]]]:
+        """Return all rows, packed."""
+        return [*self._blocks, *([self._packed(self._recent)] if self._recent else [])]
+
+    def _joined(self) -> dict[str, NDArray[Any]]:
+        """Return all rows in new arrays. There must be at least one."""
+        blocks = self._all_blocks()
+        return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
     def end(self, which: NDArray[np.bool_], row: Row) -> None:
         """These of the active problems end with this row."""
@@ -85,34 +133,31 @@ class History:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Columns with a leading axis of recorded iterations, those of the problems as (rows, B, ...)."""
-        columns: dict[str, NDArray[Any]] = {
-            "iteration": np.array([row.iteration for row in self.rows], int),
-            "nfev": np.array([row.nfev for row in self.rows], int),
-        }
-        for name in self.columns:
-            column = [self._filled(name, row) for row in self.rows]
-            columns[name] = np.array(column) if column else np.empty((0, self.B))
-        return columns
+        if self.size:
+            return self._joined()
+        none: dict[str, NDArray[Any]] = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
+        return none | {name: np.empty((0, self.B)) for name in self.columns}
 
     def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> dict[str, NDArray[Any]]:
         """The columns by the problems' own iterations, of which each had `nit` (B,) from the one it `began` in.
 
         `before` and `each` are evaluations: before the first iteration, and in each.
         """
-        rows = [(row, (row.iteration - began[row.active]) // self.stride) for row in self.rows]
-        R = -(-int(nit.max(initial=0)) // self.stride) if rows else 0
+        blocks = self._all_blocks()
+        R = -(-int(nit.max(initial=0)) // self.stride) if blocks else 0
         iteration = np.arange(R) * self.stride
         columns: dict[str, NDArray[Any]] = {"iteration": iteration, "nfev": before + (iteration + 1) * each}
+        own = [(np.repeat(rows["iteration"], rows["sizes"]) - began[rows["active"]]) // self.stride for rows in blocks]
         reached = np.full(self.B, -1)
-        for row, r in rows:
-            reached[row.active] = np.maximum(reached[row.active], np.minimum(r, R - 1))
+        for rows, r in zip(blocks, own, strict=True):
+            np.maximum.at(reached, rows["active"], np.minimum(r, R - 1))
         beyond = iteration[:, None] // self.stride > reached
         for name in self.columns:
-            first = rows[0][0].figures[name] if rows else np.empty(0)
+            first = blocks[0][name] if blocks else np.empty(0)
             column = np.full((R, self.B, *first.shape[1:]), np.nan, first.dtype)
-            for row, r in rows:
+            for rows, r in zip(blocks, own, strict=True):
                 there = r < R
-                column[r[there], row.active[there]] = row.figures[name][there]
+                column[r[there], rows["active"][there]] = rows[name][there]
             for b in np.flatnonzero(beyond.any(axis=0) & (reached >= 0)):
                 column[beyond[:, b], b] = self.ended[name][b] if self.closed[b] else column[reached[b], b]
             columns[name] = column
@@ -122,7 +167,9 @@ class History:
         """A row's figure of all problems."""
         part: NDArray[Any] = row.figures[name]
         if row.active.size < self.B:
-            filled = self.ended[name].copy()
+            # A run resumed from a checkpoint without history does not know the figures of problems that had ended.
+            unknown = name not in self.ended
+            filled = np.full((self.B, *part.shape[1:]), np.nan, part.dtype) if unknown else self.ended[name].copy()
             filled[row.active] = part
             return filled
         return part
@@ -131,23 +178,28 @@ class History:
         """What `load` goes on from: the columns; or rows as they are, where each has problems of its own."""
         if self.iterations is None:
             return self.arrays()
-        width = max((row.active.size for row in self.rows), default=0)
+        if not self.size:
+            return {name: np.empty(0) for name in ("iteration", "nfev", "active", *self.columns)}
+        rows = self._joined()
+        sizes, width = rows["sizes"], int(rows["sizes"].max())
+        there = np.arange(width) < sizes[:, None]
 
         def padded(part: NDArray[Any], fill: float) -> NDArray[Any]:
-            return np.concatenate([part, np.full((width - len(part), *part.shape[1:]), fill, part.dtype)])
+            column = np.full((len(sizes), width, *part.shape[1:]), fill, part.dtype)
+            column[there] = part
+            return column
 
-        kept = {name: [padded(row.figures[name], np.nan) for row in self.rows] for name in self.columns}
-        active = [padded(row.active, -1) for row in self.rows]
-        numbers = {"iteration": [row.iteration for row in self.rows], "nfev": [row.nfev for row in self.rows]}
-        return {name: np.array(column) for name, column in {**numbers, "active": active, **kept}.items()}
+        numbers = {"iteration": rows["iteration"], "nfev": rows["nfev"], "active": padded(rows["active"], -1)}
+        return numbers | {name: padded(rows[name], np.nan) for name in self.columns}
 
     def load(self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], stride: int) -> None:
         """Go on from what was `saved`."""
-        everyone = np.broadcast_to(np.arange(self.B), (len(columns["iteration"]), self.B))
-        rows = zip(columns["iteration"], columns["nfev"], columns.get("active", everyone), strict=True)
-        self.rows = [
-            Row(int(k), int(n), active[there], {name: columns[name][i][there] for name in self.columns})
-            for i, (k, n, active) in enumerate(rows)
-            for there in [active >= 0]
-        ]
         self.ended, self.stride = ended, stride
+        self._blocks, self._recent, self.size = [], [], len(columns["iteration"])
+        if not self.size:
+            return
+        if self.iterations is not None:
+            there = columns["active"] >= 0
+            flat = {name: columns[name][there] for name in ("active", *self.columns)}
+            columns = {**columns, **flat, "sizes": there.sum(axis=1)}
+        self._blocks = [columns]

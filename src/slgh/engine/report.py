@@ -117,8 +117,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
 
 def _own_history(run: Run) -> dict[str, NDArray[Any]]:
     """The history of problems that began one after the other, by their own iterations."""
-    rows = run.history.rows
-    each = rows[0].nfev - run.looked if rows else 0
+    each = run.history.first_nfev - run.looked if run.history.size else 0
     return run.history.own(run.began[0], run.counts[0], each, run.looked)
 
 
