@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,11 +17,16 @@ import numpy as np
 
 @contextmanager
 def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Write beside `path`, force it to the disk, then take its name: at no time is `path` a partial file."""
-    path = Path(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write beside `path`, force it to the disk, then take its name: at no time is `path` a partial file.
+
+    A symbolic link stays, and the file it points to is replaced.
+    """
+    path = Path(os.path.realpath(path))
+    # The name is unique, so that two writers of one file, in one process or in several, do not share a temporary file.
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    file = open(temporary, "x+b")  # noqa: SIM115 - a file that was not created here must not be deleted below
     try:
-        with open(temporary, "wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -28,6 +35,34 @@ def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def remove_stale(path: Path) -> None:
+    """Delete the temporary files of `path` that processes left behind when they were killed.
+
+    Those of living processes stay, and so do those of this process, in which another thread may be writing.
+    """
+    pattern = re.compile(re.escape(path.name) + r"\.(\d{1,9})(\.[0-9a-f]{8})?\.tmp")
+    with suppress(OSError):
+        for entry in list(path.parent.iterdir()):
+            if (match := pattern.fullmatch(entry.name)) and not _is_alive(int(match[1])):
+                with suppress(OSError):
+                    entry.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    if pid == os.getpid():
+        return True
+    if os.name == "nt":
+        # os.kill would end the process there. It is not needed either: Windows does not delete a file that is open.
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.files import whole
+from slgh.files import remove_stale, whole
 
 VERSION = 2
 
@@ -57,9 +56,7 @@ class Saver:
         self.last_time = time.monotonic()
         self.last_k = 0
         self.warned = False
-        for stale in self.path.parent.glob(f"{self.path.name}.*.tmp"):
-            with contextlib.suppress(OSError):
-                stale.unlink()
+        remove_stale(self.path)
 
     def due(self, k: int) -> bool:
         """Whether it is time to save after iteration k."""
