@@ -3,17 +3,90 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from cases import CASES, starts
+import pytest
+
+import slgh
+from cases import CASES, fun, starts
 from slgh import files
+from slgh.engine import checkpoint
 
 CASE = CASES["zoslgh_r"]
 X0 = starts(1)[0]
 EVERY = {"every_iterations": 1}
 DAMAGED = "is not a whole checkpoint .*Move it away to start anew"
+
+
+# --- where it is
+
+
+def test_a_change_of_the_working_directory_does_not_move_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+
+    def leaves(x: Any) -> Any:
+        os.chdir(there)
+        return fun(x)
+
+    CASE.run(X0, fun=leaves, checkpoint=slgh.Checkpoint(path="run.npz", **EVERY), max_iter=9)
+    assert os.listdir(there) == []
+    found = checkpoint.read(here / "run.npz")
+    assert found is not None
+    assert found[0]["k"] == 9
+
+
+def test_a_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "disk" / "run.npz", tmp_path / "run.npz"
+    target.parent.mkdir()
+    link.symlink_to("disk/run.npz")
+    for iterations in (9, 20):
+        CASE.run(X0, checkpoint=link, max_iter=iterations)
+        assert link.is_symlink()
+        found = checkpoint.read(target)
+        assert found is not None
+        assert found[0]["k"] == iterations
+    assert sorted(os.listdir(tmp_path)) == ["disk", "run.npz"]
+    assert os.listdir(target.parent) == ["run.npz"]
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a directory", "a socket", "a device"])
+@pytest.mark.timeout(30)
+def test_anything_but_a_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    place, server = tmp_path / "p", socket.socket(socket.AF_UNIX)
+    with server:
+        if kind == "a pipe":
+            os.mkfifo(place)
+        elif kind == "a directory":
+            place.mkdir()
+        elif kind == "a socket":
+            if len(os.fspath(place)) > 100:
+                pytest.skip("the path is too long for a socket")
+            server.bind(os.fspath(place))
+        else:
+            place = Path(os.devnull)
+        with pytest.raises(ValueError, match=f"`checkpoint` must be the path of a file, got '.*', which is {kind}"):
+            CASE.run(X0, checkpoint=place)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 10_000])
+def test_a_path_that_cannot_be_one_is_an_error_that_names_the_argument(path: str) -> None:
+    with pytest.raises(ValueError, match="`checkpoint` must be the path of a file, got"):
+        CASE.run(X0, checkpoint=path)
+
+
+def test_a_seed_of_another_batch_is_another_run(tmp_path: Path) -> None:
+    CASE.run(starts(3), batched=True, seed=[1, 2, 3], checkpoint=tmp_path / "run", max_iter=3)
+    with pytest.raises(ValueError, match="belongs to another run: its x0 is"):
+        CASE.run(starts(5), batched=True, seed=None, checkpoint=tmp_path / "run", max_iter=3)
 
 
 # --- temporary files

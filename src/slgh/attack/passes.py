@@ -6,6 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ def _checkpoints(checkpoint: str | os.PathLike[str] | Checkpoint | None, n: int)
     saver = read_checkpoint(checkpoint)
     if saver is None:
         return [None] * n
-    path = saver.path
+    path = Path(os.path.abspath(saver.settings.path))
     files = [path, *(path.with_name(f"{path.stem}.{number}{path.suffix}") for number in range(2, n + 1))]
     if not saver.found and (left := [str(file) for file in files[1:] if file.exists()]):
         raise ValueError(

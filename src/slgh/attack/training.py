@@ -178,7 +178,7 @@ class _Run:
             self.network.parameters(), lr=RATE, momentum=MOMENTUM, nesterov=True, fused=True
         )
         self.log: list[Epoch] = []
-        self.path = None if checkpoint is None else Path(checkpoint)
+        self.path = None if checkpoint is None else files.resolve(checkpoint)
         if self.path is not None:
             digest = hashlib.sha256(images.data)
             digest.update(labels.astype(np.int64).data)

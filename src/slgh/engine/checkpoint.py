@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 import warnings
 import zipfile
@@ -18,6 +19,15 @@ from slgh import checks
 from slgh.files import remove_stale, whole
 
 VERSION = 2
+
+KINDS = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+"""What a path may lead to besides a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +61,10 @@ class Saver:
 
     def __init__(self, settings: Checkpoint) -> None:
         self.settings = settings
-        self.path = Path(settings.path)
-        self.found = read(self.path)
+        self.name = os.fsdecode(settings.path)
+        """The path as the user wrote it, for messages."""
+        self.path = resolve(settings.path)
+        self.found = read(settings.path)
         self.last_time = time.monotonic()
         self.last_k = 0
         self.warned = False
@@ -72,17 +84,39 @@ class Saver:
         except OSError as error:
             if first:
                 raise OSError(
-                    f"`checkpoint` must be a file that can be written, got {str(self.path)!r}: {error}."
+                    f"`checkpoint` must be a file that can be written, got {self.name!r}: {error}."
                 ) from error
             if not self.warned:
                 self.warned = True
                 warnings.warn(
-                    f"The checkpoint {str(self.path)!r} could not be written ({error}); the run goes on and the last "
+                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last "
                     "whole checkpoint stays.",
                     RuntimeWarning,
                     stacklevel=2,
                 )
         self.last_time, self.last_k = time.monotonic(), k
+
+
+def resolve(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path, with links followed, or raise ValueError unless a file is there or can be.
+
+    To be called once, when a run begins: the user's code may change the working directory later.
+    """
+    name = os.fsdecode(path)
+    real = Path(name)
+    try:
+        real = Path(os.path.realpath(name))
+        mode = real.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return real
+    except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
+        raise ValueError(
+            f"`checkpoint` must be the path of a file, got {name!r}: {error}. Pass another path."
+        ) from error
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "something else")
+        raise ValueError(f"`checkpoint` must be the path of a file, got {name!r}, which is {kind}. Pass another path.")
+    return real
 
 
 def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -92,21 +126,20 @@ def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
         np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
     """What `write` wrote, or None where there is no file. A damaged or foreign file is a ValueError."""
-    if not path.exists():
+    real, name = resolve(path), os.fsdecode(path)
+    if not real.exists():
         return None
     advice = "Move it away to start anew."
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
+        with open(real, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             meta = json.loads(bytes(file["header"]))
             arrays = {name[2:]: file[name] for name in file.files if name.startswith("a.")}
     except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError) as error:
-        raise ValueError(f"`checkpoint` {str(path)!r} is not a whole checkpoint ({error}). {advice}") from error
+        raise ValueError(f"`checkpoint` {name!r} is not a whole checkpoint ({error}). {advice}") from error
     if meta.get("slgh") != VERSION:
-        raise ValueError(
-            f"`checkpoint` {str(path)!r} has format {meta.get('slgh')}, this version reads {VERSION}. {advice}"
-        )
+        raise ValueError(f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {advice}")
     return meta, arrays
 
 
@@ -114,11 +147,11 @@ class OtherRun(ValueError):
     """A checkpoint is of another problem or method."""
 
 
-def refuse_other_run(path: Path, saved: dict[str, Any], current: dict[str, Any]) -> None:
+def refuse_other_run(path: str | os.PathLike[str], saved: dict[str, Any], current: dict[str, Any]) -> None:
     """Raise unless the saved run is of the same problem and method."""
     for name, value in current.items():
         if saved.get(name) != value:
             raise OtherRun(
-                f"`checkpoint` {str(path)!r} belongs to another run: its {name} is {saved.get(name)!r}, here it is "
-                f"{value!r}. Pass another file, or move it away to start anew."
+                f"`checkpoint` {os.fsdecode(path)!r} belongs to another run: its {name} is {saved.get(name)!r}, here "
+                f"it is {value!r}. Pass another file, or move it away to start anew."
             )

@@ -264,7 +264,10 @@ def make_run(
         watch=watch,
     )
     saver = read_checkpoint(checkpoint)
-    used = saver.found[0]["seed"] if saver and saver.found and seed is None else read_seed(seed, B)
+    used = read_seed(seed, B)
+    if saver and saver.found and seed is None:
+        found = saver.found[0]["seed"]
+        used = found if np.ndim(found) == 0 or len(found) == B else used  # one of another length is of another run
     keys = entropies(used, B)
     campaign = None
     if method == "auto":

@@ -277,7 +277,7 @@ class Run:
         if self.active.size:
             self.noise.rewind()
             self.save()
-            where = f", saved in {str(self.saver.path)!r}" if self.saver else ""
+            where = f", saved in {self.saver.name!r}" if self.saver else ""
             error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
 
     def count(self, query: Query, points: int | None = None) -> None:
@@ -422,7 +422,7 @@ class Run:
         before = meta["identity"].get("at_once")
         begun = meta["k"] > 0 or before == self.identity["at_once"]
         given = self.identity if begun else self.identity | {"at_once": before}
-        checkpoint.refuse_other_run(self.saver.path, meta["identity"], given)
+        checkpoint.refuse_other_run(self.saver.name, meta["identity"], given)
         return bool(begun)
 
     def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
