@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
 import sys
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ import slgh
 from cases import CASES, fun, starts
 from slgh import files
 from slgh.engine import checkpoint
+from test_checkpoint import Stopper, fails_after
+from test_methods import assert_same
 
 CASE = CASES["zoslgh_r"]
 X0 = starts(1)[0]
@@ -130,3 +135,112 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> No
         assert file.read_bytes() == b"second, and longer"
     assert file.read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["text"]
+
+
+# --- a disk that is full
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on nothing can be forced to the disk."""
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+def raises_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """`fun` that raises at its seventh call, when the disk is full."""
+    failing = fails_after(7)
+
+    def f(x: Any) -> Any:
+        full_disk(monkeypatch)
+        return failing(x)
+
+    return f
+
+
+def test_a_note_does_not_claim_that_a_run_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Stopper) as caught, pytest.warns(RuntimeWarning, match="could not be written"):
+        CASE.run(X0, fun=raises_on_a_full_disk(monkeypatch), checkpoint=tmp_path / "run")
+    (note,) = caught.value.__notes__
+    assert "which could not be saved in" in note
+    assert os.strerror(errno.ENOSPC) in note
+    found = checkpoint.read(tmp_path / "run")
+    assert found is not None
+    assert found[0]["k"] == 0
+
+
+def test_a_warning_that_is_an_error_does_not_replace_the_users_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(Stopper):
+            CASE.run(X0, fun=raises_on_a_full_disk(monkeypatch), checkpoint=tmp_path / "run")
+    assert "could not be written" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("often", [True, False])
+def test_a_warning_that_is_an_error_does_not_cost_the_result(
+    often: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = CASE.run(X0)
+
+    def f(x: Any) -> Any:
+        full_disk(monkeypatch)
+        return fun(x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings = slgh.Checkpoint(path=tmp_path / "run", every_iterations=1 if often else None)
+        assert_same(CASE.run(X0, fun=f, checkpoint=settings), whole)
+    assert capsys.readouterr().err.count("could not be written") == 1
+
+
+def test_nothing_that_goes_wrong_while_saving_replaces_the_users_exception(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = fails_after(7)
+
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError("while saving")
+
+    def f(x: Any) -> Any:
+        monkeypatch.setattr(checkpoint, "write", broken)
+        return failing(x)
+
+    with pytest.raises(Stopper) as caught:
+        CASE.run(X0, fun=f, checkpoint=tmp_path / "run")
+    assert "could not be saved in" in caught.value.__notes__[0]
+    assert "while saving" in caught.value.__notes__[0]
+
+
+LIMITED = """
+import resource, sys, warnings
+import numpy as np, slgh
+
+def f(x):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
+    return ((x - 1) ** 2).sum()
+
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    result = slgh.minimize(
+        f, np.zeros(3), method="zoslgh_r", t1=1.0, step=0.01, samples=3, max_iter=30, seed=2,
+        checkpoint=slgh.Checkpoint(path=sys.argv[1], every_iterations=1),
+    )
+print(result.nit, [str(w.message) for w in seen])
+"""
+
+
+def test_a_write_that_fails_halfway_leaves_the_last_whole_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "run")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found.startswith("30 [")
+    assert "could not be written" in found
+    read = checkpoint.read(tmp_path / "run")
+    assert read is not None
+    assert read[0]["k"] == 0
+    assert os.listdir(tmp_path) == ["run"]

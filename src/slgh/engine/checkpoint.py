@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 import time
 import warnings
 import zipfile
@@ -68,6 +69,8 @@ class Saver:
         self.last_time = time.monotonic()
         self.last_k = 0
         self.warned = False
+        self.failure = ""
+        """Why the last attempt to save failed, if it did."""
         remove_stale(self.path)
 
     def due(self, k: int) -> bool:
@@ -77,8 +80,12 @@ class Saver:
             time.monotonic() - self.last_time >= self.settings.every_seconds
         )
 
-    def save(self, k: int, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, first: bool = False) -> None:
-        """Write a checkpoint. The first one must succeed; a later failure warns once and the run goes on."""
+    def save(self, k: int, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, first: bool = False) -> bool:
+        """Write a checkpoint; return True if that succeeded.
+
+        The first one must succeed. A later failure warns once, and the run goes on.
+        """
+        self.failure = ""
         try:
             write(self.path, meta, arrays)
         except OSError as error:
@@ -86,15 +93,23 @@ class Saver:
                 raise OSError(
                     f"`checkpoint` must be a file that can be written, got {self.name!r}: {error}."
                 ) from error
+            self.failure = str(error)
             if not self.warned:
                 self.warned = True
-                warnings.warn(
-                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last "
-                    "whole checkpoint stays.",
-                    RuntimeWarning,
-                    stacklevel=2,
+                _warn(
+                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last whole "
+                    "checkpoint stays."
                 )
         self.last_time, self.last_k = time.monotonic(), k
+        return not self.failure
+
+
+def _warn(message: str) -> None:
+    """Warn, but never raise: a checkpoint that cannot be written must cost neither the result nor fun's exception."""
+    try:
+        warnings.warn(message, RuntimeWarning, stacklevel=3)
+    except RuntimeWarning:  # the user has turned warnings into errors
+        print(f"RuntimeWarning: {message}", file=sys.stderr)
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:

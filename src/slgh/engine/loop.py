@@ -276,8 +276,14 @@ class Run:
             self.progress.close(self.done, self.whole.f_best, self.whole.t)
         if self.active.size:
             self.noise.rewind()
-            self.save()
-            where = f", saved in {self.saver.name!r}" if self.saver else ""
+            where = ""
+            if self.saver:
+                try:
+                    saved, reason = self.save(), self.saver.failure
+                except Exception as failure:  # nothing may replace the user's exception
+                    saved, reason = False, repr(failure)
+                name = repr(self.saver.name)
+                where = f", saved in {name}" if saved else f", which could not be saved in {name}: {reason}"
             error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
 
     def count(self, query: Query, points: int | None = None) -> None:
@@ -387,10 +393,10 @@ class Run:
             return True
         return isinstance(answer, bool | np.bool_) and bool(answer)
 
-    def save(self, *, first: bool = False) -> None:
-        """Write a checkpoint of the last complete iteration, if there is a file for it."""
+    def save(self, *, first: bool = False) -> bool:
+        """Save the last complete iteration, if there is a file for it; return True if it was written."""
         if self.saver is None:
-            return
+            return False
         self.gather()
         meta = {
             "identity": self.identity,
@@ -414,7 +420,7 @@ class Run:
             **({f"campaign.{n}": a for n, a in self.campaign.saved().items()} if self.campaign else {}),
             **{f"answers.{n}": a for n, a in self.answers.saved(self.backend.stack, self.backend.host).items()},
         }
-        self.saver.save(self.k, meta, arrays, first=first)
+        return self.saver.save(self.k, meta, arrays, first=first)
 
     def _is_begun(self, meta: dict[str, Any]) -> bool:
         """Whether to go on from a checkpoint, which must be of this run; not from a mere start with another at_once."""
