@@ -258,7 +258,7 @@ def test_a_checkpoint_of_another_version_is_an_error(tmp_path: Path) -> None:
     file = saved(tmp_path)
     meta, arrays = checkpoint.read(file)
     checkpoint.write(file, meta | {"slgh": 99}, arrays)
-    with pytest.raises(ValueError, match="has format 99, this version reads 2"):
+    with pytest.raises(ValueError, match="has format 99, this version reads 3"):
         CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
 
 

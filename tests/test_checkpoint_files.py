@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import tracemalloc
 import warnings
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import slgh
@@ -244,3 +251,225 @@ def test_a_write_that_fails_halfway_leaves_the_last_whole_checkpoint(tmp_path: P
     assert read is not None
     assert read[0]["k"] == 0
     assert os.listdir(tmp_path) == ["run"]
+
+
+# --- damaged files
+
+
+def saved(tmp_path: Path) -> Path:
+    file = tmp_path / "run.npz"
+    with pytest.raises(Stopper):
+        CASE.run(X0, fun=fails_after(9), checkpoint=file)
+    return file
+
+
+def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
+    file = saved(tmp_path)
+    good = file.read_bytes()
+    places = [*range(0, len(good), 97), *range(len(good) - 60, len(good))]
+    for place in places:
+        bad = bytearray(good)
+        bad[place] ^= 0x10
+        file.write_bytes(bad)
+        with pytest.raises(ValueError, match=DAMAGED):
+            checkpoint.read(file)
+    file.write_bytes(good + b"\0")
+    with pytest.raises(ValueError, match=DAMAGED):
+        checkpoint.read(file)
+
+
+def test_a_file_of_format_2_is_refused(tmp_path: Path) -> None:
+    """It had no digest."""
+    file = tmp_path / "run.npz"
+    np.savez(file, header=np.frombuffer(b'{"slgh": 2}', np.uint8))
+    with pytest.raises(ValueError, match=r"digest is wrong or missing: .* older version"):
+        CASE.run(X0, checkpoint=file)
+
+
+# --- hostile files, whose digest is right
+
+
+def sealed(archive: bytes) -> bytes:
+    """A zip archive with the digest of a checkpoint."""
+    body = archive[:-2] + (32).to_bytes(2, "little")
+    return body + hashlib.sha256(body).digest()
+
+
+def packed(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # duplicate names
+        for name, content in members:
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def npy(shape: str = "(3,)", dtype: str = "'<f8'", content: bytes = b"\0" * 24, version: int = 1) -> bytes:
+    """An array's file that says this of itself."""
+    text = f"{{'descr': {dtype}, 'fortran_order': False, 'shape': {shape}, }}".encode()
+    size = len(text).to_bytes(2 if version == 1 else 4, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + size + text + content
+
+
+HEADER = ("header.npy", npy("(11,)", "'|u1'", b'{"slgh": 3}'))
+BOMB = npy("(8000000,)", content=bytes(64_000_000))
+
+
+def encrypted(archive: bytes) -> bytes:
+    """The archive with the flag of an encrypted member."""
+    at = archive.rindex(b"PK\x01\x02")
+    return archive[: at + 8] + b"\x01" + archive[at + 9 :]
+
+
+def longer(archive: bytes) -> bytes:
+    """The archive, whose last member claims to be of 2 GB."""
+    at, size = archive.rindex(b"PK\x01\x02"), (2**31).to_bytes(4, "little")
+    return archive[: at + 20] + size + size + archive[at + 28 :]
+
+
+HOSTILE: dict[str, Callable[[], bytes]] = {
+    "compressed": lambda: packed([HEADER, ("a.x.npy", BOMB)], zipfile.ZIP_DEFLATED),
+    "encrypted": lambda: encrypted(packed([HEADER, ("a.x.npy", npy())])),
+    "twice": lambda: packed([HEADER, ("a.x.npy", npy()), ("a.x.npy", npy())]),
+    "larger than the file": lambda: longer(packed([HEADER, ("a.x.npy", npy())])),
+    "more than there is": lambda: packed([HEADER, ("a.x.npy", npy("(400000000,)"))]),
+    "less than there is": lambda: packed([HEADER, ("a.x.npy", npy("(1,)"))]),
+    "negative": lambda: packed([HEADER, ("a.x.npy", npy("(-3, -1)"))]),
+    "too long an axis": lambda: packed([HEADER, ("a.x.npy", npy(f"(0, {10**30})", content=b""))]),
+    "too many axes": lambda: packed([HEADER, ("a.x.npy", npy(f"(0,{'1,' * 99})", content=b""))]),
+    "objects": lambda: packed([HEADER, ("a.x.npy", npy(dtype="'|O'"))]),
+    "records": lambda: packed([HEADER, ("a.x.npy", npy(dtype="[('a', '<f8')]"))]),
+    "nothing each": lambda: packed([HEADER, ("a.x.npy", npy("(1000000000000,)", "'|V0'", b""))]),
+    "foreign byte order": lambda: packed([HEADER, ("a.x.npy", npy(dtype="'>f8'"))]),
+    "no dtype": lambda: packed([HEADER, ("a.x.npy", npy(dtype="'nonsense'"))]),
+    "another npy version": lambda: packed([HEADER, ("a.x.npy", npy(version=2))]),
+    "code": lambda: packed([HEADER, ("a.x.npy", npy("print('no')"))]),
+    "nested": lambda: packed([HEADER, ("a.x.npy", npy("(" * 900 + ")" * 900))]),
+    "signs": lambda: packed([HEADER, ("a.x.npy", npy(f"({'-' * 9000}1,)"))]),
+    "not an array": lambda: packed([HEADER, ("a.x.npy", b"text")]),
+    "no members": lambda: packed([]),
+    "no header": lambda: packed([("a.x.npy", npy())]),
+    "odd name": lambda: packed([HEADER, ("../x.npy", npy())]),
+    "header of no JSON": lambda: packed([("header.npy", npy("(3,)", "'|u1'", b"{;}"))]),
+    "header of a list": lambda: packed([("header.npy", npy("(2,)", "'|u1'", b"[]"))]),
+    "nested header": lambda: packed([("header.npy", npy("(100000,)", "'|u1'", b"[" * 100_000))]),
+    "a long number": lambda: packed([("header.npy", npy("(100000,)", "'|u1'", b"9" * 100_000))]),
+    "no archive": lambda: b"no zip archive at all, but long enough to be one",
+    "many members": lambda: packed([(f"{i}", b"") for i in range(20_000)]),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_is_one_clear_error_and_takes_little_memory(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    file.write_bytes(sealed(HOSTILE[name]()))
+    assert file.stat().st_size < 3_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=DAMAGED):
+            CASE.run(X0, checkpoint=file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 32_000_000
+
+
+def test_a_zip_bomb_without_digest_takes_little_memory(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    file.write_bytes(HOSTILE["compressed"]())
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=DAMAGED):
+            CASE.run(X0, checkpoint=file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 16_000_000
+
+
+# --- files of a run that were changed, with a right digest
+
+
+def batch(**more: Any) -> slgh.Result:
+    return CASE.run(starts(4), batched=True, target=0.5, max_iter=20, **more)
+
+
+def some_at_a_time(**more: Any) -> slgh.Result:
+    return CASE.run(starts(4), batched=True, at_once=2, max_iter=8, history="x", **more)
+
+
+def stochastic(**more: Any) -> slgh.Result:
+    return CASES["zoslgh_r stochastic"].run(X0, **more)
+
+
+def of_auto(**more: Any) -> slgh.Result:
+    return slgh.minimize(**{"fun": fun} | more, x0=X0, max_evals=200, seed=3)
+
+
+RUNS: dict[str, tuple[Callable[..., slgh.Result], int]] = {
+    "batch": (batch, 18),
+    "some at a time": (some_at_a_time, 9),
+    "stochastic": (stochastic, 9),
+    "auto": (of_auto, 130),
+}
+
+
+def changed(array: np.ndarray) -> Iterator[np.ndarray]:
+    """Other arrays than this one."""
+    yield array[None]
+    yield array.ravel()
+    yield np.concatenate([array, array])
+    yield array[:-1]
+    yield np.zeros(0)
+    yield np.array(1)
+    yield array.astype(float) if array.dtype.kind in "iu" else array.astype(int)
+    yield array.astype(bool)
+    yield np.full_like(array, 99)
+    if array.dtype.kind != "u":
+        yield np.full_like(array, -7)
+    if array.dtype.kind == "f":
+        yield np.full_like(array, np.nan)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", RUNS)
+def test_a_changed_run_is_one_clear_error_or_goes_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other values cannot be told from those of a run. Other names, shapes and kinds are refused."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of files, and no crash
+    run, at = RUNS[name]
+    file = tmp_path / "run.npz"
+    with pytest.raises(Stopper):
+        run(fun=fails_after(at), checkpoint=file)
+    found = checkpoint.read(file)
+    assert found is not None
+    meta, arrays = found
+    # A run of "auto" takes longer, and differs in its campaign alone.
+    edits = [(meta, arrays | {"further": np.zeros(3)})]
+    for key in arrays if name != "auto" else [key for key in arrays if key.startswith("campaign.")]:
+        edits.append((meta, {n: a for n, a in arrays.items() if n != key}))
+        edits += [(meta, arrays | {key: np.asarray(other)}) for other in changed(arrays[key])]
+    for key in meta.keys() - {"slgh"} if name != "auto" else ():
+        edits.append(({n: m for n, m in meta.items() if n != key}, arrays))
+        edits += [(meta | {key: other}, arrays) for other in (None, "x", -1, 0.5, True, [], [1], {}, 2**70)]
+    refused = 0
+    for meta_edit, array_edit in edits:
+        checkpoint.write(file, meta_edit, array_edit)
+        try:
+            run(checkpoint=file)
+        except ValueError as error:
+            if not re.match("`checkpoint` .* start anew", str(error)):
+                raise
+            refused += 1
+    assert refused > len(edits) / 2
+    checkpoint.write(file, meta, arrays)
+    assert_same(run(checkpoint=file), run())
+
+
+def test_the_header_is_readable(tmp_path: Path) -> None:
+    """The file stays an .npz that NumPy reads."""
+    with np.load(saved(tmp_path)) as file:
+        assert json.loads(file["header"].tobytes())["slgh"] == 3
+        assert file["a.state.x"].shape == (1, 4)

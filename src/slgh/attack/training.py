@@ -231,7 +231,10 @@ class _Run:
         found = files.read(path)
         if found is None:
             return
-        meta, arrays = found
+        with files.refuse_damaged(path):
+            self._load(path, *found)
+
+    def _load(self, path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         files.refuse_other_run(path, meta["identity"], self.identity)
         self.log = [Epoch(**line) for line in meta["log"]]
         for name, parameter in self.network.named_parameters():

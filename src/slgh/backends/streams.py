@@ -221,7 +221,10 @@ class NumpyNoise:
         self.xi_sources.words = saved["xi"]
         for i, stream in enumerate(self.streams):
             stream.sources.words = saved[f"normal{i}"]
-            stream.ahead, stream.at = saved[f"ahead{i}"], 0
+            ahead = saved[f"ahead{i}"]
+            if ahead.ndim != 2 or len(ahead) != len(rows) or ahead.dtype != stream.ahead.dtype:
+                raise ValueError(f"its noise has shape {ahead.shape} and dtype {ahead.dtype}, which do not fit the run")
+            stream.ahead, stream.at = ahead, 0
         self.mark(0)
 
 

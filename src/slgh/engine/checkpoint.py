@@ -1,17 +1,26 @@
-"""Checkpoints: one file without pickle, replaced atomically, so that there is always a whole one."""
+"""Checkpoints: one file without pickle, replaced atomically, so that there is always a whole one.
+
+The file is an .npz: a zip archive of uncompressed .npy files. The archive's comment is the SHA-256 digest of all bytes
+before it, so that any change of the file is noticed. A digest can be computed anew, so a file that has the right one is
+still not trusted: sizes are checked before anything is read, and what is read must fit the run.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
 import stat
 import sys
 import time
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +28,23 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.files import remove_stale, whole
 
-VERSION = 2
+VERSION = 3
+
+ADVICE = "Move it away to start anew."
+
+DIGEST_SIZE = hashlib.sha256().digest_size
+
+NPY_HEADER_SIZE = 1000
+"""Maximum length of the header of an array. Ours have about 120 characters, and Python's parser fails on long ones."""
+
+MOST = 1 << 62
+"""Maximum of a saved count, below which a run can still count on in 64 bits."""
+
+CHUNK = 1 << 20
+"""Bytes read at a time to compute the digest."""
+
+ENCRYPTED = 1
+"""Flag of a zip member."""
 
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -66,6 +91,9 @@ class Saver:
         """The path as the user wrote it, for messages."""
         self.path = resolve(settings.path)
         self.found = read(settings.path)
+        if self.found:
+            with refuse_damaged(self.name):
+                _check_meta(self.found[0])
         self.last_time = time.monotonic()
         self.last_k = 0
         self.warned = False
@@ -139,6 +167,12 @@ def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
     header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
     with whole(path) as file:
         np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
+        # The last two bytes of a zip archive without a comment are the comment's length.
+        file.seek(-2, os.SEEK_END)
+        file.write(DIGEST_SIZE.to_bytes(2, "little"))
+        digest = _digest(file, file.tell())
+        file.seek(0, os.SEEK_END)
+        file.write(digest)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
@@ -146,16 +180,117 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
     real, name = resolve(path), os.fsdecode(path)
     if not real.exists():
         return None
-    advice = "Move it away to start anew."
-    try:
-        with open(real, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            meta = json.loads(bytes(file["header"]))
-            arrays = {name[2:]: file[name] for name in file.files if name.startswith("a.")}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, OSError, AttributeError) as error:
-        raise ValueError(f"`checkpoint` {name!r} is not a whole checkpoint ({error}). {advice}") from error
+    with refuse_damaged(name), open(real, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        digest = _digest(file, size - DIGEST_SIZE)
+        if size < DIGEST_SIZE or file.read() != digest:
+            raise ValueError("its digest is wrong or missing: it is damaged, or of an older version")
+        arrays = _read_arrays(file, size)
+        meta = json.loads(arrays.pop("header").tobytes())
+        if not isinstance(meta, dict) or not all(each.startswith("a.") for each in arrays):
+            raise ValueError("its header or the names of its arrays are not those of a checkpoint")
     if meta.get("slgh") != VERSION:
-        raise ValueError(f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {advice}")
-    return meta, arrays
+        raise ValueError(f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {ADVICE}")
+    return meta, {each.removeprefix("a."): array for each, array in arrays.items()}
+
+
+def _digest(file: IO[bytes], size: int) -> bytes:
+    """Return the digest of the first `size` bytes, and leave the file behind them."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while size > 0 and (chunk := file.read(min(size, CHUNK))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.digest()
+
+
+def _read_arrays(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
+    """Read the arrays of an .npz file of this size. They take no more memory than the file."""
+    arrays: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > size:
+            raise ValueError("its arrays are larger than the file")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ValueError(f"it holds {name!r} twice")
+            stored = member.compress_type == zipfile.ZIP_STORED and member.file_size == member.compress_size
+            if not stored or member.flag_bits & ENCRYPTED:
+                raise ValueError(f"its array {name!r} is compressed or encrypted")
+            with archive.open(member) as data:
+                arrays[name] = _read_array(data, member.file_size, name)
+    return arrays
+
+
+def _read_array(data: IO[bytes], size: int, name: str) -> NDArray[Any]:
+    """Read an .npy file of this size, after a look at its header."""
+    try:
+        version = np.lib.format.read_magic(data)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(data, max_header_size=NPY_HEADER_SIZE)
+    except Exception as error:  # NumPy has Python parse the header, which fails in many ways
+        raise ValueError(f"the header of its array {name!r} cannot be read") from error
+    if version != (1, 0):
+        raise ValueError(f"its array {name!r} has another format")
+    if dtype.kind not in "biuf" or not dtype.isnative or dtype.itemsize > 8:
+        raise ValueError(f"its array {name!r} has dtype {dtype}")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize != size - data.tell():
+        raise ValueError(f"its array {name!r} does not have the size that its shape {shape} says")
+    data.seek(0)
+    array: NDArray[Any] = np.lib.format.read_array(data, allow_pickle=False)
+    return array
+
+
+@contextmanager
+def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever goes wrong while a checkpoint is read or loaded into one ValueError."""
+    try:
+        yield
+    except (OtherRun, MemoryError):
+        raise
+    except Exception as error:
+        reason = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"`checkpoint` {os.fsdecode(path)!r} is not a whole checkpoint ({reason}). {ADVICE}"
+        ) from error
+
+
+def expect(
+    arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "biuf"
+) -> NDArray[Any]:
+    """Return an array of a checkpoint, or raise ValueError unless it has this shape (None: any length) and kind."""
+    array = arrays[name]
+    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype.kind not in kinds:
+        raise ValueError(
+            f"its array {name!r} has shape {array.shape} and dtype {array.dtype}, which do not fit the run"
+        )
+    return array
+
+
+def _check_meta(meta: dict[str, Any]) -> None:
+    """Raise unless the header has what a run saves there."""
+
+    def is_seed(value: Any) -> bool:
+        return type(value) is int and value >= 0
+
+    def is_count(value: Any, least: int = 0) -> bool:
+        return type(value) is int and least <= value <= MOST
+
+    seed, marked, seconds = meta["seed"], meta["marked"], meta["seconds"]
+    at_once = meta["identity"].get("at_once")
+    rules = {
+        "k": is_count(meta["k"]),
+        "stride": is_count(meta["stride"], 1),
+        "careful": type(meta["careful"]) is bool,
+        "seed": all(map(is_seed, seed)) if type(seed) is list else is_seed(seed),
+        "marked": type(marked) is list and len(marked) == 2 and all(map(is_count, marked)),
+        "seconds": type(seconds) in (int, float) and 0 <= seconds < math.inf,
+        "identity": at_once is None or is_count(at_once["problems"], 1),
+    }
+    for name, holds in rules.items():
+        if not holds:
+            raise ValueError(f"its header says {name} = {meta[name]!r}")
 
 
 class OtherRun(ValueError):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.engine.checkpoint import expect
 
 ELEMENTS = 4_000_000
 """A column holds at most about this many numbers, whatever the number of problems."""
@@ -156,7 +157,7 @@ class History:
             first = blocks[0][name] if blocks else np.empty(0)
             column = np.full((R, self.B, *first.shape[1:]), np.nan, first.dtype)
             for rows, r in zip(blocks, own, strict=True):
-                there = r < R
+                there = (r >= 0) & (r < R)
                 column[r[there], rows["active"][there]] = rows[name][there]
             for b in np.flatnonzero(beyond.any(axis=0) & (reached >= 0)):
                 column[beyond[:, b], b] = self.ended[name][b] if self.closed[b] else column[reached[b], b]
@@ -192,8 +193,15 @@ class History:
         numbers = {"iteration": rows["iteration"], "nfev": rows["nfev"], "active": padded(rows["active"], -1)}
         return numbers | {name: padded(rows[name], np.nan) for name in self.columns}
 
-    def load(self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], stride: int) -> None:
-        """Go on from what was `saved`."""
+    def load(
+        self,
+        columns: dict[str, NDArray[Any]],
+        ended: dict[str, NDArray[Any]],
+        stride: int,
+        shapes: dict[str, tuple[int, ...]],
+    ) -> None:
+        """Go on from what was `saved`. A column has one number per problem, or what `shapes` says, (B, ...)."""
+        self._check(columns, ended, {name: shapes.get(name, (self.B,))[1:] for name in self.columns})
         self.ended, self.stride = ended, stride
         self._blocks, self._recent, self.size = [], [], len(columns["iteration"])
         if not self.size:
@@ -203,3 +211,24 @@ class History:
             flat = {name: columns[name][there] for name in ("active", *self.columns)}
             columns = {**columns, **flat, "sizes": there.sum(axis=1)}
         self._blocks = [columns]
+
+    def _check(
+        self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], each: dict[str, tuple[int, ...]]
+    ) -> None:
+        """Raise unless the columns of a checkpoint fit; `each` is the shape of one problem's figures."""
+        if ended and ended.keys() != each.keys():
+            raise ValueError("its history lacks columns")
+        for name in ended:
+            expect(ended, name, (self.B, *each[name]))
+        R, width = len(columns["iteration"]), self.B
+        if not R:
+            return
+        for name in ("iteration", "nfev"):
+            expect(columns, name, (R,), "i")
+        if self.iterations is not None:
+            active = expect(columns, "active", (R, None), "i")
+            width = active.shape[1]
+            if active.min(initial=0) < -1 or active.max(initial=0) >= self.B:
+                raise ValueError("its history is of other problems")
+        for name, shape in each.items():
+            expect(columns, name, (R, width, *shape))

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.engine.checkpoint import expect
+from slgh.engine.look import Verdict
+
 STAGES = ("look", "homotopy", "polish", "restarts")
 """What a campaign is made of; a checkpoint names them by their places."""
 
@@ -85,9 +88,21 @@ class Journal:
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from what was `saved`."""
+        n = len(arrays["fun"])
+        expect(arrays, "fun", (n,), "f")
+        expect(arrays, "x", (n, None) if n else (0,), "f")
+        stages = expect(arrays, "numbers", (n, 3), "i")[:, 0]
+        if not np.isin(stages, range(len(STAGES))).all():
+            raise ValueError("its stages are unknown")
         rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
         self._before = [Outcome(STAGES[stage], x, fun, *more) for x, fun, (stage, *more) in rows]
-        sizes, dimensions = arrays["shapes"].T
-        parts = np.split(arrays["log"], np.cumsum(sizes)[:-1]) if sizes.size else []
+        for outcome in self._before:
+            if outcome.stage == "look":
+                Verdict(outcome.note)
+        sizes, dimensions = expect(arrays, "shapes", (None, 2), "i").T
+        log = expect(arrays, "log", (None,), "f")
+        if (sizes < 0).any() or sizes.sum() != log.size:
+            raise ValueError("its answers do not have the sizes that it says")
+        parts = np.split(log, np.cumsum(sizes)[:-1]) if sizes.size else []
         # Values are (n,); gradients, asked for one point at a time, (1, d).
         self._told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]

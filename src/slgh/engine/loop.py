@@ -107,9 +107,7 @@ class Run:
         """nit, nfev, njev of each problem at its end."""
         self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
         """Where each problem last stood and f there, for the callback."""
-        if self.saver and self.saver.found and self._is_begun(self.saver.found[0]):
-            self._load(*self.saver.found)
-        elif self.at_once is not None:
+        if not self._load_found() and self.at_once is not None:
             self.noise.keep(self.members)
         if self.at_once is not None:
             self.whole = map_leaves(np.array, self.whole)
@@ -407,7 +405,10 @@ class Run:
             "stride": self.history.stride,
             "careful": self.careful,
         }
-        arrays = {
+        return self.saver.save(self.k, meta, self._saved_arrays(), first=first)
+
+    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
+        return {
             **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
             **{f"noise.{n}": a for n, a in self.noise.save().items()},
             **{f"history.{n}": a for n, a in self.history.saved().items()},
@@ -420,7 +421,16 @@ class Run:
             **({f"campaign.{n}": a for n, a in self.campaign.saved().items()} if self.campaign else {}),
             **{f"answers.{n}": a for n, a in self.answers.saved(self.backend.stack, self.backend.host).items()},
         }
-        return self.saver.save(self.k, meta, arrays, first=first)
+
+    def _load_found(self) -> bool:
+        """Go on from the checkpoint that was found, if there is one that has begun; return True if so."""
+        if not (self.saver and self.saver.found):
+            return False
+        with checkpoint.refuse_damaged(self.saver.name):
+            begun = self._is_begun(self.saver.found[0])
+            if begun:
+                self._load(*self.saver.found)
+        return begun
 
     def _is_begun(self, meta: dict[str, Any]) -> bool:
         """Whether to go on from a checkpoint, which must be of this run; not from a mere start with another at_once."""
@@ -433,6 +443,7 @@ class Run:
 
     def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a checkpoint."""
+        self._check_arrays(arrays)
 
         def group(prefix: str) -> dict[str, NDArray[Any]]:
             return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
@@ -443,9 +454,31 @@ class Run:
         self.status, self.counts, self.began = arrays["status"], arrays["counts"], arrays["began"]
         self.seen = group("seen.")
         self.whole = from_arrays(group("state."), like=self.state)
-        self.history.load(group("history."), group("ended."), meta["stride"])
+        watch = self.plan.watch
+        shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in self.state.watch), strict=True))
+        shapes["x"] = self.state.x.shape
+        self.history.load(group("history."), group("ended."), meta["stride"], shapes)
         self.history.closed = self.status != Status.RUNNING
         self.noise.load(group("noise."), self.active, self.began[0, self.active])
         self.answers.load(group("answers."), self.backend.native)
         if self.campaign is not None:
             self.campaign.load(group("campaign."))
+
+    def _check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Raise unless the arrays of a checkpoint are named and shaped as those that this run would write."""
+        fresh = self._saved_arrays()
+        if odd := {n for n in fresh.keys() ^ arrays.keys() if not n.startswith("ended.")}:
+            raise ValueError(f"its arrays are not those of this run: {', '.join(sorted(odd))}")
+        for name, like in fresh.items():
+            if name.startswith(("state.", "seen.")) or name in ("status", "counts", "began"):
+                # A part of the user's own may change the dtype of its memory.
+                own = name.startswith("state.") and name.count(".") > 1
+                checkpoint.expect(arrays, name, like.shape, "biuf" if own else like.dtype.kind)
+        active, status = checkpoint.expect(arrays, "active", (None,), "i"), arrays["status"]
+        if not np.isin(status, list(Status)).all() or (arrays["counts"] < 0).any() or (arrays["began"] < 0).any():
+            raise ValueError("its status or counts of the problems are invalid")
+        running = np.flatnonzero(status == Status.RUNNING)
+        if np.unique(active).size < active.size or not np.isin(active, running).all():
+            raise ValueError("its active problems are not those that run")
+        if self.campaign is not None and len(outcomes := arrays["campaign.fun"]):
+            checkpoint.expect(arrays, "campaign.x", (len(outcomes), self.state.x.shape[1]), "f")
