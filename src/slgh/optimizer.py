@@ -129,7 +129,7 @@ class Optimizer:
     @property
     def active(self) -> NDArray[np.intp]:
         """The problems of the batch that the points belong to, in their order."""
-        return self._run.rows
+        return self._run.rows.copy()
 
     @property
     def xi(self) -> Any:

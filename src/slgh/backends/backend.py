@@ -123,13 +123,16 @@ class Backend(Protocol):
         """An array that iterations of the Python loop compute with, of a memory of its own where they may write."""
 
     def give(self, array: Any) -> Array:
-        """An array for the user, of x0's library and on its device, from one of ours."""
+        """A copy for the user, of x0's library and on its device."""
+
+    def lend(self, array: Any) -> Array:
+        """An array of x0's library for the user's function to read: a copy, unless `calling` protects it."""
 
     def host(self, array: Array) -> NDArray[Any]:
         """The values as a NumPy array, not to be written to."""
 
     def data(self, array: Any) -> Array:
-        """What the user passed as data, as an array of this library on x0's device."""
+        """A copy of what the user passed as data, as an array of this library on x0's device."""
 
     def index(self, rows: NDArray[Any]) -> Any:
         """Row numbers that arrays of this library can be indexed with."""
@@ -153,8 +156,8 @@ class Backend(Protocol):
     def copy(self, point: Array) -> Array:
         """A point that the user may write into."""
 
-    def calling(self, points: Array) -> AbstractContextManager[None]:
-        """Around calls of the user's functions with `points`, which they must not write into."""
+    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
+        """Around calls of the user's functions with `arrays`, which they must not write into."""
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
         """Around all arithmetic of a run, the user's included; `differences`: of values of f."""

@@ -60,10 +60,10 @@ class Tracing:
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
-    def give(self, array: Array) -> Array:
+    def lend(self, array: Array) -> Array:
         return array
 
-    def calling(self, points: Array) -> AbstractContextManager[None]:
+    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
         return NOTHING
 
     def real(self, value: Any, name: str) -> Array:
@@ -93,7 +93,14 @@ class JaxBackend(NumpyBackend):
         return np.asarray(x0).astype(self.dtype)
 
     def give(self, array: Any) -> Array:
-        return jax.device_put(jnp.array(array), self.device)
+        with np.errstate(all="ignore"):
+            return jax.device_put(jnp.array(array), self.device)
+
+    def lend(self, array: Any) -> Array:
+        return self.give(array)
+
+    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
+        return NOTHING
 
     def host(self, array: Array) -> NDArray[Any]:
         return np.asarray(array)

@@ -149,10 +149,15 @@ class NumpyBackend:
         return array
 
     def host(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array.copy()
+
+    def lend(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
     def data(self, array: Any) -> NDArray[Any]:
-        return np.asarray(array)
+        copy = np.array(array)
+        copy.flags.writeable = False
+        return copy
 
     def index(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows
@@ -183,8 +188,9 @@ class NumpyBackend:
     def copy(self, point: NDArray[Any]) -> NDArray[Any]:
         return point.copy()
 
-    def calling(self, points: NDArray[Any]) -> AbstractContextManager[None]:
-        points.flags.writeable = False
+    def calling(self, *arrays: NDArray[Any]) -> AbstractContextManager[None]:
+        for array in arrays:
+            array.flags.writeable = False
         return NOTHING
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:

@@ -62,14 +62,17 @@ class TorchBackend:
         return torch.tensor(array, device=self.device)
 
     def give(self, array: Any) -> Tensor:
-        return array if isinstance(array, Tensor) else self.native(array)
+        return array.clone() if isinstance(array, Tensor) else self.native(array)
+
+    def lend(self, array: Tensor) -> Tensor:
+        return array.clone() if _mine(array) else array
 
     def host(self, array: Tensor) -> NDArray[Any]:
         return array.detach().cpu().numpy()
 
     def data(self, array: Any) -> Tensor:
         if isinstance(array, Tensor):
-            return array.detach().to(self.device)
+            return array.detach().to(self.device, copy=True)
         tensor = torch.tensor(np.asarray(array), device=self.device)
         return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 
@@ -98,8 +101,7 @@ class TorchBackend:
             return torch.tensor(real_array(value, name), dtype=self.dtype, device=self.device)
         if value.is_complex():
             raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
-        mine = not (value.is_cuda and torch.cuda.is_current_stream_capturing())
-        return value.detach().to(self.device, self.dtype, copy=mine)
+        return value.detach().to(self.device, self.dtype, copy=_mine(value))
 
     def number(self, value: Any) -> Tensor:
         array = self.real(value, "fun")
@@ -117,11 +119,11 @@ class TorchBackend:
         return point.clone()
 
     @contextmanager
-    def calling(self, points: Tensor) -> Iterator[None]:
-        version = points._version
+    def calling(self, *arrays: Tensor) -> Iterator[None]:
+        before = [array._version for array in arrays]
         yield
-        if points._version != version:
-            raise ValueError("`fun` must not write into its argument; copy it first.")
+        if [array._version for array in arrays] != before:
+            raise ValueError("`fun` must not write into its arguments. Copy them first.")
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
         """Without gradients, and for differences of f without TF32."""
@@ -148,6 +150,11 @@ class TorchBackend:
             return CudaGraph(program, inputs, carry, noise)
         except Uncapturable as error:
             return str(error)
+
+
+def _mine(value: Tensor) -> bool:
+    """True unless a CUDA graph is captured, whose tensors the user's function cannot reach later."""
+    return not (value.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _scalar(value: Tensor) -> Tensor:

@@ -54,8 +54,8 @@ class Caller(Protocol):
 
     @property
     def xp(self) -> Any: ...
-    def give(self, array: Any) -> Array: ...
-    def calling(self, points: Array) -> AbstractContextManager[None]: ...
+    def lend(self, array: Any) -> Array: ...
+    def calling(self, *arrays: Array) -> AbstractContextManager[None]: ...
     def real(self, value: Any, name: str) -> Array: ...
 
 
@@ -88,10 +88,8 @@ class Vectorized:
 
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
         """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
-        extras = [a[:, None] for a in data]
-        if query.xi is not None:
-            extras.append(query.xi)
-        leading: list[Any] = [query.points]
+        rows = [a[:, None] for a in data]
+        leading, last = [query.points], [] if query.xi is None else [query.xi]
         fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
         if self.closed:
             method = ASKED.get(query.what, "value" if query.what == "fun" else "grad")
@@ -99,9 +97,10 @@ class Vectorized:
             xp, shape = self.backend.xp, query.points.shape[:2]
             leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
         assert fun is not None
-        give = self.backend.give
-        given = [give(a if self.batched else a[0]) for a in (*leading, *extras)]
-        with self.backend.calling(query.points):
+        leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
+        lend = self.backend.lend
+        given = [*map(lend, leading), *rows, *map(lend, last)]  # data may be large, and is never copied for a call
+        with self.backend.calling(*given):
             found = fun(*given, *self.args)
         if not (self.watched and name == "fun"):
             return self._check_shape(found, query, name)
@@ -213,11 +212,12 @@ class Objective:
         if self.data and rows is not self._rows:
             at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
-        if isinstance(self.functions, Pointwise):
-            values = self.functions.answer(query, self._data, answers)
-        else:
-            answers.begun = query.points.shape[0] * query.points.shape[1]
-            values = self.functions.answer(query, self._data)
+        with self.backend.calling(*self._data):
+            if isinstance(self.functions, Pointwise):
+                values = self.functions.answer(query, self._data, answers)
+            else:
+                answers.begun = query.points.shape[0] * query.points.shape[1]
+                values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
             self._raise_nonfinite(query, values)
         return values
