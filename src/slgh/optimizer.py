@@ -175,7 +175,8 @@ class Optimizer:
         run = self._run
         run.gather()
         if run.plan.ctx.stochastic:
-            x, fun = run.inside(run.whole.x), np.full_like(run.whole.t, np.nan)
+            with np.errstate(all="ignore"):
+                x, fun = run.inside(run.whole.x), np.full_like(run.whole.t, np.nan)
         else:
             x, fun = run.whole.x_best, run.whole.f_best
         best: dict[str, Any] = {"x": x, "fun": fun, "t": run.whole.t}

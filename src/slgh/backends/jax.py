@@ -70,7 +70,8 @@ class Tracing:
         array = value if isinstance(value, jax.Array) else real_array(value, name)
         if not jnp.isdtype(array.dtype, ("bool", "integral", "real floating")):
             raise TypeError(f"`{name}` must return real numbers, got dtype {array.dtype}.")
-        return jnp.asarray(array, self.dtype)
+        with np.errstate(all="ignore"):
+            return jnp.asarray(array, self.dtype)
 
 
 class JaxBackend(NumpyBackend):

@@ -169,7 +169,9 @@ class NumpyBackend:
         return NumpyNoise(keys, d, self.dtype, sample_xi, samples=samples)
 
     def real(self, value: Any, name: str) -> NDArray[Any]:
-        return real_array(value, name).astype(self.dtype)
+        array = real_array(value, name)
+        with NOTHING if array.dtype == self.dtype else np.errstate(all="ignore"):
+            return array.astype(self.dtype)
 
     def number(self, value: Any) -> float:
         if type(value) is float or isinstance(value, np.floating):
@@ -183,7 +185,8 @@ class NumpyBackend:
         return fun
 
     def stack(self, items: list[Any]) -> NDArray[Any]:
-        return np.array(items, self.dtype)
+        with np.errstate(all="ignore"):
+            return np.array(items, self.dtype)
 
     def copy(self, point: NDArray[Any]) -> NDArray[Any]:
         return point.copy()

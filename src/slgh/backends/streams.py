@@ -156,6 +156,8 @@ class NumpyNoise:
         self.keys = keys
         self.d = d
         self.sample_xi = sample_xi
+        self.errstate: Any = np.geterr()
+        """The user's handling of floating-point errors, for `sample_xi`."""
         large = samples * d > HOLDABLE
         self.streams = [Stream(keys, purpose, dtype, large=large) for purpose in (0, 1)]
         self.xi_sources = Sources(keys, purpose=2)
@@ -173,7 +175,8 @@ class NumpyNoise:
 
     def _sample(self, generators: list[np.random.Generator], m: int) -> NDArray[Any]:
         assert self.sample_xi is not None
-        return draw_xi(self.sample_xi, generators, m)
+        with np.errstate(**self.errstate):
+            return draw_xi(self.sample_xi, generators, m)
 
     def every_xi(self, start: int, stop: int) -> NDArray[Any]:
         return np.broadcast_to(np.arange(start, stop), (len(self.xi_sources.keys), stop - start))

@@ -76,6 +76,7 @@ def choose_samples(method: Method, params: dict[str, Any], d: int, max_evals: in
     return dataclasses.replace(method, oracle=dataclasses.replace(oracle, samples=samples))
 
 
+@np.errstate(all="ignore")
 def choose_rest(method: Method, params: dict[str, Any], t: NDArray[Any], d: int, T: int) -> Method:
     """Fill in how far t (B,) falls, how long the steps are and how fast widths are learnt, where it was left open."""
     if method.name not in SCALE_FREE or not isinstance(method.schedule, Budget):
@@ -96,6 +97,7 @@ def choose_rest(method: Method, params: dict[str, Any], t: NDArray[Any], d: int,
     return dataclasses.replace(method, **chosen)
 
 
+@np.errstate(all="ignore")
 def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
     """The first t of each problem, (B,): a quarter of the box, or the start's own scale, at least 1.
 
@@ -110,6 +112,7 @@ def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
 
 
 def first_widths(box: Box | None, d: int) -> NDArray[np.float64]:
+@np.errstate(all="ignore")
     """How wide the box is in each variable, (d,), in units of the geometric mean; 1 unless all are bounded."""
     shape = _shape(box)
     return np.ones(d) if shape is None else shape.widths
@@ -126,8 +129,7 @@ def _shape(box: Box | None) -> Shape | None:
     """That of a box whose variables are all bounded, and not all fixed; from ratios, which are the same in any unit."""
     if box is None:
         return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        width = box.high.astype(float) - box.low.astype(float)
+    width = box.high.astype(float) - box.low.astype(float)
     peak = float(np.max(width))
     if not 0 < peak < np.inf or np.isnan(width).any():
         return None

@@ -33,9 +33,6 @@ from slgh.engine.step import Plan
 from slgh.parts import Query, Sight, Watch
 from slgh.result import Result, Status
 
-USUAL: Any = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
-"""NumPy's default handling of floating-point errors, for the user's code inside ours."""
-
 BROKEN_OFF: Any = object()
 """The answer to a query that Ctrl-C broke off."""
 
@@ -86,6 +83,8 @@ class Run:
         B = self.state.x.shape[0]
         self.k = self.nfev = self.njev = 0
         self.answers = Answers()
+        self.errstate: Any = np.geterr()
+        """The user's handling of floating-point errors, for the callback."""
         self.x0, self.t1 = self.state.x, self.state.t
         self.seconds = 0.0
         self.careful = False
@@ -385,7 +384,7 @@ class Run:
         shown = {name: give(a) if self.batched else give(a[0]) if a.ndim > 1 else a[0] for name, a in found.items()}
         result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **shown)
         try:
-            with np.errstate(**USUAL):
+            with np.errstate(**self.errstate):
                 answer = self.callback(result)
         except StopIteration:
             return True

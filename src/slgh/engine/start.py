@@ -21,6 +21,8 @@ from slgh.parts import Context, Leaves
 
 def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys, burn_in: int = 0) -> State:
     """The state before the first iteration, in NumPy arrays; xhat is drawn from what comes after the burn-in."""
+
+@np.errstate(all="ignore")
     method, B = plan.method, x.shape[0]
     ctx = dataclasses.replace(plan.ctx, xp=np)
     t = radii(x, method, box)
@@ -59,6 +61,7 @@ def _first_memory(x: NDArray[Any], method: Method, box: Box | None, ctx: Context
 def radii(x: NDArray[Any], method: Method, box: Box | None) -> NDArray[Any]:
     """The first t of each problem, (B,)."""
     t1 = method.schedule.t1
+@np.errstate(all="ignore")
     return first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
 
 
