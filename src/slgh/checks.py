@@ -19,7 +19,11 @@ def plain(value: Any) -> Any:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
-    return float(value)
+    number: Any = value
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def real(name: str, value: Any, *, above: float = -math.inf, below: float = math.inf) -> None:
@@ -40,12 +44,14 @@ def at_least(name: str, value: Any, least: float) -> None:
         raise ValueError(f"`{name}` must be a finite number >= {least:g}, got {name}={value!r}.")
 
 
-def count(name: str, value: Any, least: int = 1) -> None:
-    """Raise unless `value` is an integer >= `least`."""
+def count(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
+    """Raise unless `value` is an integer >= `least`, and <= `most` if given."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"`{name}` must be an integer, got {name}={value!r}.")
     if value < least:
         raise ValueError(f"`{name}` must be an integer >= {least}, got {name}={value!r}.")
+    if most is not None and int(value) > most:
+        raise ValueError(f"`{name}` must be an integer <= {most}, got {name}={value!r}.")
 
 
 def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:

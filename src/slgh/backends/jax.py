@@ -52,6 +52,16 @@ def _number(value: Any) -> Array:
     return jnp.asarray(array).reshape(())
 
 
+def _fitting(number: Any, dtype: Any) -> Any:
+    """A Python number that JAX converts without an error: counts have 32 bits, and floats the range of `dtype`."""
+    if isinstance(number, int):
+        return min(number, np.iinfo(np.int32).max)
+    if isinstance(number, float) and not float(np.finfo(dtype).tiny) <= abs(number) <= float(np.finfo(dtype).max):
+        with np.errstate(all="ignore"):
+            return float(dtype.type(number))
+    return number
+
+
 class Tracing:
     """How the user's functions are called while a loop is traced: arrays are JAX's, and nothing looks at values."""
 
@@ -122,6 +132,10 @@ class JaxBackend(NumpyBackend):
         return Mapped(fun, data, int(xi), jax.vmap, jnp.asarray if vector else _number)
 
     def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> WhileLoop | str:
+        inputs = inputs._replace(
+            numbers=tuple(_fitting(number, self.dtype) for number in inputs.numbers),
+            **{name: _fitting(getattr(inputs, name), self.dtype) for name in ("target", "tail_from", "last")},
+        )
         try:
             return WhileLoop.of(program, Tracing(self.dtype), inputs, carry, noise)
         except UNTRACEABLE as error:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -136,7 +139,7 @@ class NumpyBackend:
 
     def read(self, x0: Any) -> NDArray[Any]:
         try:
-            x = np.asarray(x0)
+            x = plain_array(x0)
         except ValueError:
             raise ValueError(f"`x0` must be an array of numbers, got {x0!r}.") from None
         self.dtype = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
@@ -146,12 +149,12 @@ class NumpyBackend:
         return array
 
     def give(self, array: NDArray[Any]) -> NDArray[Any]:
-        return array
-
-    def host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
     def lend(self, array: NDArray[Any]) -> NDArray[Any]:
+        return array
+
+    def host(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
     def data(self, array: Any) -> NDArray[Any]:
@@ -213,11 +216,37 @@ class NumpyBackend:
 
 
 def real_array(value: Any, name: str) -> NDArray[Any]:
-    """An array of real numbers, or an error that names who returned what."""
+    """Return an array of real numbers, or raise an error that names the function and what it returned."""
     try:
-        array = np.asarray(value)
+        array = plain_array(value)
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
     return array
+
+
+def plain_array(value: Any) -> NDArray[Any]:
+    """Return an array without a mask, and without Python numbers where floats can hold them."""
+    array = _unmasked(value)
+    if array.dtype == object and all(isinstance(one, Real | Decimal) for one in array.flat):
+        array = np.array([_float(one) for one in array.flat], float).reshape(array.shape)
+    return array
+
+
+def _unmasked(value: Any) -> NDArray[Any]:
+    """An array with NaN for masked entries, which are missing values whatever is stored under the mask."""
+    if isinstance(value, list | tuple) and any(isinstance(one, np.ma.MaskedArray) for one in value):
+        return np.stack([_unmasked(one) for one in value])
+    if isinstance(value, np.ma.MaskedArray):
+        masked: Any = value.astype(float) if value.dtype.kind in "iub" else value
+        value = masked.filled(np.nan)
+    return np.asarray(value)
+
+
+def _float(number: Any) -> float:
+    """A Python number as a float, infinite where it is too large."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf

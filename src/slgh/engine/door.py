@@ -56,6 +56,9 @@ NOT_HERE = {
     "constraints": "only bounds are supported",
 }
 
+MOST_SAMPLES = 2**31
+"""More samples in an iteration would not end in a lifetime, or not fit into memory."""
+
 
 def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
     """x0 on the host as (B, d), in float32 or float64."""
@@ -128,7 +131,7 @@ def read_sample_xi(sample_xi: Any) -> Any:
     if sample_xi is None or callable(sample_xi):
         return sample_xi
     sample_xi = checks.plain(sample_xi)
-    checks.count("sample_xi", sample_xi)
+    checks.count("sample_xi", sample_xi, most=2**63)
     return int(sample_xi)
 
 
@@ -232,6 +235,7 @@ def make_run(
         d, planned=planned, max_iter=max_iter, max_evals=max_evals, max_seconds=max_seconds, target=target
     )
     bound = choose_samples(bound, params, d, limits.max_evals)
+    checks.count("samples", bound.oracle.samples, 0, MOST_SAMPLES)
     needs = bound.schedule.needs | ({"f"} & bound.oracle.provides if stochastic and target is not None else set())
     if watch is not None:
         needs |= read_watch(watch, bound, stochastic=stochastic)

@@ -12,6 +12,10 @@ DEFAULT_ITERATIONS = 10_000
 """`max_iter` where no limit at all is given."""
 
 
+NEVER = 2**62
+"""Larger limits are this one: no run reaches it, and 64-bit integers hold it."""
+
+
 def default_evals(d: int) -> int:
     """`max_evals` where no limit is given to a method that plans by its budget."""
     return 1000 + 200 * d
@@ -57,6 +61,9 @@ class Limits:
 def read_limits(d: int, *, planned: bool, **given: Any) -> Limits:
     """The limits, with the default where none was given. `planned`: the method needs a number of iterations."""
     given = {name: checks.plain(value) for name, value in given.items()}
+    for name in ("max_iter", "max_evals"):
+        if isinstance(given[name], int) and given[name] > NEVER:
+            given[name] = NEVER
     if planned and given["max_iter"] is None and given["max_evals"] is None:
         given["max_evals"] = default_evals(d)
     elif given["max_iter"] is None and given["max_evals"] is None and given["max_seconds"] is None:

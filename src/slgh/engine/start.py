@@ -18,11 +18,13 @@ from slgh.method import Method
 from slgh.oracles import Scaled
 from slgh.parts import Context, Leaves
 
+LAST = 2**31 - 1
+"""The last iteration that xhat is drawn from: JAX counts iterations in 32 bits."""
 
-def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys, burn_in: int = 0) -> State:
-    """The state before the first iteration, in NumPy arrays; xhat is drawn from what comes after the burn-in."""
 
 @np.errstate(all="ignore")
+def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, keys: Keys, burn_in: int = 0) -> State:
+    """The state before the first iteration, in NumPy arrays; xhat is drawn from what comes after the burn-in."""
     method, B = plan.method, x.shape[0]
     ctx = dataclasses.replace(plan.ctx, xp=np)
     t = radii(x, method, box)
@@ -30,6 +32,7 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
     inf = np.full(B, np.inf, x.dtype)
     zero = np.zeros(B, x.dtype)
     picks = [-1 if plan.exact or not T else burn_in + pick_index(key, T - burn_in) for key in keys]
+    picks = [min(pick, LAST) for pick in picks]
     return State(
         x=x,
         t=t,
@@ -58,10 +61,10 @@ def _first_memory(x: NDArray[Any], method: Method, box: Box | None, ctx: Context
     return method.oracle.starting(widths, np)
 
 
+@np.errstate(all="ignore")
 def radii(x: NDArray[Any], method: Method, box: Box | None) -> NDArray[Any]:
     """The first t of each problem, (B,)."""
     t1 = method.schedule.t1
-@np.errstate(all="ignore")
     return first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
 
 
