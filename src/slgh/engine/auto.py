@@ -105,14 +105,15 @@ def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
     x0, but not below 1.
     """
     if (shape := _shape(box)) is not None:
-        return np.full(x0.shape[0], shape.mean / 4, x0.dtype)
+        least = np.finfo(x0.dtype).tiny  # t must stay above 0, however narrow the box
+        return np.maximum(np.full(x0.shape[0], shape.mean / 4, x0.dtype), least)
     peak = np.maximum(np.max(np.abs(x0), axis=1), 1)
     scale = peak * np.sqrt(np.mean((x0 / peak[:, None]) ** 2, axis=1))
     return np.asarray(np.maximum(scale, 1), x0.dtype)
 
 
-def first_widths(box: Box | None, d: int) -> NDArray[np.float64]:
 @np.errstate(all="ignore")
+def first_widths(box: Box | None, d: int) -> NDArray[np.float64]:
     """How wide the box is in each variable, (d,), in units of the geometric mean; 1 unless all are bounded."""
     shape = _shape(box)
     return np.ones(d) if shape is None else shape.widths

@@ -152,13 +152,16 @@ class Campaign:
     def anywhere(self, run: Run, n: int) -> NDArray[Any]:
         """n points of the region (n, d), others after each stage."""
         x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.journal.outcomes)])
-        far = x0 + WIDE * float(run.t1[0]) * source.standard_normal((n, x0.size))
+        most = float(np.finfo(run.whole.x.dtype).max)
+        far = np.clip(x0 + WIDE * float(run.t1[0]) * source.standard_normal((n, x0.size)), -most, most)
         if run.box is None:
             return np.asarray(far)
         low, high = run.box.low.astype(float), run.box.high.astype(float)
         bounded = np.isfinite(low) & np.isfinite(high)
         width = np.where(bounded, high, 0.0) - np.where(bounded, low, 0.0)
-        within = np.where(bounded, low, 0.0) + source.random((n, x0.size)) * width
+        share = source.random((n, x0.size))
+        within = np.where(bounded, low, 0.0) + share * width
+        within = np.where(np.isfinite(within), within, (1 - share) * low + share * high)  # the width may overflow
         return np.asarray(np.where(bounded, within, np.clip(far, low, high)))
 
     def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Any, Any, Outcome]:

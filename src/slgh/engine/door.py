@@ -262,7 +262,7 @@ def make_run(
         method=bound,
         ctx=ctx,
         ops=backend.ops,
-        box=None if box is None else Box(*(backend.native(side) for side in box)),
+        box=None if box is None else Box(*(None if side is None else backend.native(side) for side in box)),
         penalize=on_nonfinite == "penalize",
         tail_from=int(0.9 * T) if averaged and T is not None else None,
         watch=watch,

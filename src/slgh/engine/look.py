@@ -54,7 +54,9 @@ def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Verd
     which is where an outlier would be if most values had no noise.
     """
     n = len(ends)
-    points = x + np.linspace(0.0, REACH, POINTS)[None, :, None] * (ends - x)[:, None, :]
+    share = np.linspace(0.0, REACH, POINTS)[None, :, None]
+    points = x + share * (ends - x)[:, None, :]
+    points = np.where(np.isfinite(points), points, (1 - share) * x + share * ends[:, None, :])  # ends - x may overflow
     values = yield Request(points.reshape(n * POINTS, -1))
     lines = _known(values.reshape(n, POINTS))
     with np.errstate(over="ignore"):
