@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("command", nargs="?", choices=["run", "page"], default="run")
     parser.add_argument("--rows", default=",".join(row.name for row in ROWS), help="Rows, all if none are given.")
     parser.add_argument("--libraries", default=",".join(LIBRARIES), help="Libraries, all if none are given.")
-    parser.add_argument("--jobs", type=int, default=1, help="Cells at the same time.")
+    parser.add_argument("--jobs", type=int, default=2, help="Cells at the same time: one that hangs takes no core.")
     parser.add_argument("--limit", type=float, default=LIMIT, help="Seconds per cell.")
     parser.add_argument("--print", action="store_true", help="Print only, and change no file.")
     options = parser.parse_args(words)

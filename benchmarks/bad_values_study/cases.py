@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .libraries import BOX, Answer, Array, Fun, Library, NotOffered, Session, sphere, stop_listening
+from .libraries import BOX, BUDGET, Answer, Array, Fun, Library, NotOffered, Session, sphere, stop_listening
 
 HOLDS, ERROR, WRONG, HANGS, CRASHES, NOT_OFFERED = "holds", "error", "wrong", "hangs", "crashes", "not offered"
 
@@ -171,7 +171,7 @@ def constant(library: Library, folder: Path) -> Verdict:
     answer = library.minimize(seen)
     if answer.fun is not None and answer.fun != 3.0:
         return WRONG, f"reported {answer.fun}"
-    return HOLDS, f"{len(seen.points)} calls"
+    return HOLDS if len(seen.points) <= BUDGET else WRONG, f"{len(seen.points)} calls"
 
 
 # Exceptions, Ctrl-C and resume

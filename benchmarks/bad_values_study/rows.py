@@ -1,6 +1,7 @@
 """Rows of the comparison: a situation, and the behavior that counts as "holds".
 
-The rows were written before the first run. A row that slgh loses stays.
+The rows were written before the first run. A row that slgh loses stays. How some of them are tried was changed after
+first results: docs/reliability.md lists the changes.
 """
 
 from __future__ import annotations
