@@ -1,0 +1,159 @@
+"""Kill a run again and again. Resumed from its checkpoint, it must end with the bits of the undisturbed run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import slgh
+
+from . import random_runs, zygote
+from .target import Case, Violation
+
+LIMIT = 60.0
+"""Seconds that one sitting of a run may take."""
+
+
+class Kills:
+    """A case is a run, how often it saves, and after how many seconds or calls it is killed by which signal."""
+
+    name = "kills"
+    weight = 2.0
+    timeout = 240.0
+
+    def generate(self, rng: random.Random) -> Case:
+        """Draw a case."""
+        library = rng.choices(["numpy", "torch", "jax"], [40, 5, 1])[0]  # a JAX case compiles for seconds
+        run = random_runs.draw(rng, libraries=(library,), evals=3000 if library == "jax" else 300)
+        # PyTorch's workers import it anew, for seconds.
+        if not run["vectorized"] and rng.random() < (0.2 if library == "numpy" else 0.05):
+            run["workers"] = 2
+        delay = 0.0 if library == "jax" else rng.choice([0.0, 2e-4, 1e-3])
+        every = {"every_iterations": rng.randint(1, 20)} if rng.random() < 0.5 else {"every_seconds": 0.0}
+        return {
+            "run": run,
+            "delay": delay,
+            "every": every,
+            "kills": [_kill(rng, run) for _ in range(rng.randint(1, 4))],
+        }
+
+    def check(self, case: Case) -> dict[str, int]:
+        """Kill and resume, then compare with the run that nobody disturbed."""
+        if not zygote.available:
+            return {}
+        run, library = case["run"], case["run"]["library"]
+        with zygote.scratch() as scratch:
+            saved = scratch / "saved"
+            saved.mkdir()
+            told = {**case, "checkpoint": str(saved / "run.npz")}
+            found: dict[str, Any] | None = None
+            for n, kill in enumerate([*case["kills"], None]):
+                child = zygote.start(library, "kills.sit", {**told, "kill": kill}, scratch / f"sitting{n}", LIMIT)
+                try:
+                    _disturb(child, kill)
+                    answer = child.answer()
+                finally:
+                    left = child.left_behind()
+                if left:
+                    raise Violation(f"{len(left)} processes outlive a run that was killed: {left}")
+                if answer is None and kill is None:
+                    raise Violation(f"The resumed run died or hung after {LIMIT} s. {child.complaint()}")
+                if answer is not None and "error" in answer:
+                    raise Violation(f"The resumed run raised: {answer['error']}")
+                found = answer or found
+            files = sorted(path.name for path in saved.iterdir())
+            if files != ["run.npz"]:
+                raise Violation(f"The resumed run left the files {files}, not the checkpoint alone.")
+        assert found is not None
+        undisturbed = {**run, "workers": None}
+        if run["seed"] is None:
+            undisturbed["seed"] = found["seed"]
+        expected = random_runs.facts(random_runs.execute(undisturbed))
+        if differs := random_runs.difference(found["facts"], expected):
+            raise Violation(f"The resumed run differs from the undisturbed one: {differs}")
+        return {"configurations": 1, "kills": len(case["kills"])}
+
+    def simpler(self, case: Case) -> Iterator[Case]:
+        """Yield simpler variants."""
+        for n in range(len(case["kills"])):
+            if len(case["kills"]) > 1:
+                yield {**case, "kills": [case["kills"][n]]}
+        for run in random_runs.simpler_runs(case["run"]):
+            yield {**case, "run": run}
+        if case["delay"] != 1e-3:
+            yield {**case, "delay": 1e-3}
+
+    def script(self, case: Case) -> str:
+        """Return a script that forks the run, kills it and resumes it."""
+        every = ", ".join(f"{n}={v}" for n, v in case["every"].items())
+        return (
+            random_runs.written(case["run"])
+            + f"DELAY = {case['delay']}\n"
+            + "import os, signal, tempfile\n"
+            + "file = os.path.join(tempfile.mkdtemp(), 'run.npz')\n"
+            + f"checkpoint = slgh.Checkpoint(path=file, {every})\n"
+            + f"for kill in {case['kills']!r}:  # a kill at a call: time.sleep until about that call\n"
+            + "    pid = os.fork()\n"
+            + "    if pid == 0:\n"
+            + "        slgh.minimize(f, x0, checkpoint=checkpoint, **options)\n"
+            + "        os._exit(0)\n"
+            + "    time.sleep(kill.get('after', kill.get('call', 0) * DELAY))\n"
+            + "    os.kill(pid, getattr(signal, kill['signal']))\n"
+            + "    os.waitpid(pid, 0)\n"
+            + "resumed = slgh.minimize(f, x0, checkpoint=checkpoint, **options)\n"
+            + "undisturbed = slgh.minimize(f, x0, **{**options, 'seed': resumed.seed})\n"
+            + "print(resumed, undisturbed, os.listdir(os.path.dirname(file)), sep='\\n\\n')\n"
+            + "os.system('ps -ef | grep python')  # workers that are left behind\n"
+        )
+
+
+def _kill(rng: random.Random, run: Case) -> Case:
+    """Draw a kill: at a call of fun, which repeats exactly, or at a moment, which may be amid a write."""
+    number = rng.choice(["SIGKILL", "SIGTERM"])
+    if run["workers"] is None and run["library"] != "jax" and rng.random() < 0.4:
+        return {"signal": number, "call": rng.randint(1, 150)}
+    return {"signal": number, "after": round(rng.uniform(0, 0.5) ** 2, 4) + (0.5 if run["library"] == "jax" else 0.0)}
+
+
+def _disturb(child: zygote.Child, kill: Case | None) -> None:
+    """Kill the child as told, unless it ends before."""
+    if kill is not None and "after" in kill and child.wait_for("ready"):
+        child.wait(kill["after"])
+        child.send(getattr(signal, kill["signal"]))
+    child.wait()
+
+
+class Deadly(random_runs.Objective):
+    """An objective that ends its own process at a call."""
+
+    def _begin(self, x: Any) -> None:
+        super()._begin(x)
+        _Countdown.left -= 1
+        if _Countdown.left == 0:
+            os.kill(os.getpid(), _Countdown.signal)
+            time.sleep(5)  # SIGTERM may take a moment
+
+
+class _Countdown:
+    left = -1
+    signal = 0
+
+
+def sit(case: Case, folder: Path) -> dict[str, Any]:
+    """Run, or resume, in a child; `folder` says when it begins."""
+    kill = case["kill"] or {}
+    _Countdown.left, _Countdown.signal = kill.get("call", -1), getattr(signal, kill.get("signal", "SIGKILL"))
+    kind = Deadly if "call" in kill else random_runs.Objective
+    objective = kind(case["run"]["shape"], case["delay"])
+    checkpoint = slgh.Checkpoint(path=case["checkpoint"], **case["every"])
+    (folder / "ready").touch()
+    result = random_runs.execute(case["run"], objective, checkpoint=checkpoint)
+    return {"facts": random_runs.facts(result), "seed": result.seed}
+
+
+TARGET = Kills()
