@@ -12,8 +12,8 @@ from typing import Any
 
 import slgh
 
-from . import random_runs, zygote
-from .target import Case, Violation
+from fuzz import random_runs, zygote
+from fuzz.target import Case, Violation
 
 LIMIT = 60.0
 """Seconds that one sitting of a run may take."""
@@ -69,12 +69,13 @@ class Kills:
             files = sorted(path.name for path in saved.iterdir())
             if files != ["run.npz"]:
                 raise Violation(f"The resumed run left the files {files}, not the checkpoint alone.")
-        assert found is not None
-        undisturbed = {**run, "workers": None}
-        if run["seed"] is None:
-            undisturbed["seed"] = found["seed"]
-        expected = random_runs.facts(random_runs.execute(undisturbed))
-        if differs := random_runs.difference(found["facts"], expected):
+            assert found is not None
+            undisturbed = {**run, "workers": None, "seed": found["seed"]}
+            alone = {"run": undisturbed, "delay": 0.0, "kill": None, "checkpoint": None}
+            expected = zygote.ask(library, "kills.sit", alone, scratch / "alone", LIMIT)
+        if "error" in expected:
+            raise Violation(f"The undisturbed run failed: {expected['error']}")
+        if differs := random_runs.difference(found["facts"], expected["facts"]):
             raise Violation(f"The resumed run differs from the undisturbed one: {differs}")
         return {"configurations": 1, "kills": len(case["kills"])}
 
@@ -150,7 +151,7 @@ def sit(case: Case, folder: Path) -> dict[str, Any]:
     _Countdown.left, _Countdown.signal = kill.get("call", -1), getattr(signal, kill.get("signal", "SIGKILL"))
     kind = Deadly if "call" in kill else random_runs.Objective
     objective = kind(case["run"]["shape"], case["delay"])
-    checkpoint = slgh.Checkpoint(path=case["checkpoint"], **case["every"])
+    checkpoint = slgh.Checkpoint(path=case["checkpoint"], **case["every"]) if case["checkpoint"] else None
     (folder / "ready").touch()
     result = random_runs.execute(case["run"], objective, checkpoint=checkpoint)
     return {"facts": random_runs.facts(result), "seed": result.seed}

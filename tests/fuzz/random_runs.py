@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 import slgh
 
-from .target import Case
+from fuzz.target import Case
 
 ZEROTH = {"t1": 0.5, "step": 0.02, "samples": 3}
 TERMS = 7

@@ -1,8 +1,8 @@
 """Child processes that start in milliseconds, for targets that kill, interrupt or exhaust them.
 
-A zygote is a process without threads that has imported slgh and an array library. On request it forks a child, which calls
-`MODULE.TASK(case, folder)` of this package and leaves what that returns in a file. A child leads a process group of its own, so
-that what it leaves behind can be found.
+A zygote is a process without threads that has imported slgh and an array library. On request it forks a child, which
+calls `MODULE.TASK(case, folder)` of this package and leaves what that returns in a file. A child leads a process group
+of its own, so that what it leaves behind can be found.
 """
 
 from __future__ import annotations
@@ -83,11 +83,12 @@ class Child:
             return None
 
     def complaint(self) -> str:
-        """Return the end of what the child wrote to stderr, with the stacks of a hung one."""
+        """Return what the child wrote to stderr, with the stacks of a hung one."""
         try:
-            return (self.folder / "stderr.txt").read_text(errors="replace")[-3000:]
+            text = (self.folder / "stderr.txt").read_text(errors="replace")
         except FileNotFoundError:
             return ""
+        return text if len(text) < 4000 else f"{text[:1500]} ... {text[-2500:]}"
 
     def left_behind(self, seconds: float = LEAVE) -> list[str]:
         """Return the processes of the child's group that are still there after so many seconds, and kill them."""
@@ -112,6 +113,15 @@ def members(group: int) -> list[str]:
     listing = subprocess.run(["ps", "-axo", "pid=,pgid=,stat=,args="], capture_output=True, text=True, check=True)
     rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
     return [f"{row[0]} {row[3][:80]}" for row in rows if int(row[1]) == group and not row[2].startswith("Z")]
+
+
+def ask(library: str, task: str, case: Any, folder: Path, limit: float = 60.0) -> dict[str, Any]:
+    """Have a child do a task, and return its answer; {"error": text} if it raised, died or hung."""
+    child = start(library, task, case, folder, limit)
+    child.wait()
+    child.end()
+    answer = child.answer()
+    return {"error": f"The process died or hung for {limit} s. {child.complaint()}"} if answer is None else answer
 
 
 class Zygote:
