@@ -29,7 +29,7 @@ LIMIT = 20.0
 """Seconds after which a process counts as hung."""
 
 RECENT = 4
-"""Queries at the end of an interrupted run whose values may be forgotten: those of the iteration that was broken off."""
+"""Queries at the end of an interrupted run that may be forgotten: those of the iteration that was broken off."""
 
 
 class Interrupts:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import slgh
-
 from fuzz import random_runs, zygote
 from fuzz.target import Case, Violation
 

@@ -13,7 +13,6 @@ import numpy as np
 from array_api_compat import array_namespace
 
 import slgh
-
 from fuzz.target import Case
 
 ZEROTH = {"t1": 0.5, "step": 0.02, "samples": 3}
