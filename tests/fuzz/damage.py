@@ -125,16 +125,9 @@ def _dtype(array: Any, rng: random.Random) -> Any:
 
 def _shape(array: Any, rng: random.Random) -> Any:
     """Change the shape."""
-    return rng.choice(
-        [
-            array[None],
-            array.ravel(),
-            array.T,
-            array[:0],
-            array[:-1],
-            np.concatenate([array, array]) if array.ndim else array,
-        ]
-    )
+    if not array.ndim:
+        return array[None]
+    return rng.choice([array[None], array.ravel(), array.T, array[:0], array[:-1], np.concatenate([array, array])])
 
 
 def _object(array: Any, rng: random.Random) -> Any:
@@ -153,7 +146,8 @@ EDITS = (_value, _value, _value, _dtype, _shape, _object, _fields)
 def header(members: Members, rng: random.Random) -> None:
     """Edit the JSON header."""
     if "header.npy" not in members:
-        return edit(members, rng)
+        edit(members, rng)
+        return
     text = bytes(np.load(io.BytesIO(members["header.npy"])))
     members["header.npy"] = _npy(np.frombuffer(_edited(text, rng), np.uint8))
 
@@ -168,7 +162,7 @@ def _edited(text: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.2:
         del holder[key]
         return json.dumps(found).encode()
-    values = [None, "", "x", -1, 0, 1, 3, 10**30, 1.5, float("nan"), [], [1, 2], [-1, -1], {}, True]
+    values: list[Any] = [None, "", "x", -1, 0, 1, 3, 10**30, 1.5, float("nan"), [], [1, 2], [-1, -1], {}, True]
     if isinstance(holder[key], int) and rng.random() < 0.5:
         values = [holder[key] + 1, holder[key] - 1, -holder[key], holder[key] + 1000]
     holder[key] = rng.choice(values)
