@@ -228,7 +228,7 @@ def value_of(each: Case, x: Floats) -> Floats:
         if style in ("plain", "vector"):
             return evaluate(tree, x)
         width = 1 if style == "sum" else 2
-        return np.sum([evaluate(tree, x[..., i : i + width]) for i in range(d - width + 1)], axis=0)
+        return np.asarray(sum(evaluate(tree, x[..., i : i + width]) for i in range(d - width + 1)))
 
 
 def _given(each: Case) -> str:
