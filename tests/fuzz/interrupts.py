@@ -26,7 +26,10 @@ PROMPT = 2.5
 """Seconds from the first Ctrl-C in which a run must return, however long an evaluation in a worker takes."""
 
 LIMIT = 20.0
-"""Seconds after which a process counts as hung."""
+"""Seconds after which an interrupted process counts as hung."""
+
+UNDISTURBED = 60.0
+"""Seconds for the same run without Ctrl-C, and for resuming it."""
 
 QUERY = 100
 """Points of one query at most, in these runs."""
@@ -40,7 +43,7 @@ class Interrupts:
 
     name = "interrupts"
     weight = 2.0
-    timeout = 90.0
+    timeout = 120.0
 
     def generate(self, rng: random.Random) -> Case:
         """Draw a case."""
@@ -57,6 +60,7 @@ class Interrupts:
             delay = rng.choice([0.0, 0.01, 0.5])
         elif way == "nested":
             run |= {"d": min(run["d"], 3), "stochastic": False, "shape": "bowl"}
+            run["limit"] = {kind: min(number, 40) for kind, number in run["limit"].items()}
             if run["method"] in (*random_runs.FIRST_ORDER, *random_runs.STOCHASTIC):
                 run["method"] = "zoslgh_r"
         return {
@@ -90,7 +94,7 @@ class Interrupts:
             if left:
                 raise Violation(f"{len(left)} processes outlive an interrupted run: {left}")
             refuse_answer(found)
-            expected = zygote.ask("numpy", "interrupts.settle", told, scratch / "settled", LIMIT)
+            expected = zygote.ask("numpy", "interrupts.settle", told, scratch / "settled", UNDISTURBED)
             if "error" in expected:
                 raise Violation(f"The run cannot be resumed after Ctrl-C: {expected['error']}")
             if case["way"] != "tell" and sorted(os.listdir(scratch / "saved")) != ["run.npz"]:

@@ -212,8 +212,8 @@ def _work(request: dict[str, Any]) -> None:
         module, function = request["task"].split(".")
         try:
             answer = getattr(importlib.import_module(f"{__package__}.{module}"), function)(request["case"], folder)
-        except BaseException:
-            answer = {"error": traceback.format_exc()}
+        except BaseException as error:
+            answer = {"error": f"{type(error).__name__}: {error}\n{traceback.format_exc()[-1500:]}"}
         leave(folder / "answer.json", json.dumps(answer))
         status = 0
     finally:
