@@ -6,7 +6,7 @@ import contextlib
 import io
 import os
 import random
-import resource
+import sys
 import threading
 import warnings
 import zipfile
@@ -17,6 +17,9 @@ from typing import Any
 import slgh
 from fuzz import damage, random_runs, zygote
 from fuzz.target import Case, Violation
+
+if sys.platform != "win32":
+    import resource
 
 MEMORY = 200
 """MB that reading a damaged file may take."""
@@ -54,7 +57,7 @@ class Checkpoints:
     def check(self, case: Case) -> dict[str, int]:
         """Have a child resume from each damaged file, or several save to one."""
         if not zygote.available:
-            return {}
+            return {"skipped": 1}
         task = "checkpoints.share" if case["sharing"] else "checkpoints.suffer"
         with zygote.scratch() as scratch:
             answer = zygote.ask("numpy", task, case, scratch, LIMIT)

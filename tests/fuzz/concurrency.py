@@ -53,7 +53,7 @@ class Concurrency:
     def check(self, case: Case) -> dict[str, int]:
         """Have a child run them alone and then together."""
         if not zygote.available:
-            return {}
+            return {"skipped": 1}
         with zygote.scratch() as scratch:
             answer = zygote.ask(case["library"], "concurrency.act", case, scratch, LIMIT)
             now = (scratch / "now").read_text() if (scratch / "now").exists() else ""
