@@ -28,7 +28,7 @@ class Auto:
     timeout = 90.0
 
     def generate(self, rng: random.Random) -> Case:
-        d = rng.choice([1, 2, 3, 5, 10, 11, 13, 20])
+        d = rng.choice([1, 2, 2, 3, 5, 10, 11, 13])
         x0 = [[round(rng.uniform(-3, 3), 3) for _ in range(d)]]
         params: dict[str, Any] = {}
         if rng.random() < 0.4:
@@ -59,7 +59,7 @@ class Auto:
             "seed": rng.randrange(1000),
             "bounds": draw_bounds(rng, x0) if rng.random() < 0.4 else None,
             "max_iter": None,
-            "max_evals": rng.choice([None, 1, 2, 3, 7, 30, 100, 300, 700, 1500]),
+            "max_evals": rng.choice([None, 1, 2, 3, 7, 30, 60, 100, 150, 300, 700]),
             "target": rng.choice([0.5, 3.0]) if rng.random() < 0.2 else None,
             "history": rng.choice([0, 5, 1000, "full", "x"]),
             "on_nonfinite": rng.choice(["reject", "reject", "penalize"]),
@@ -84,7 +84,7 @@ class Auto:
         if check == "units":
             case["fun"] |= {"offset": 0.0, "scale": 1.0}
         if check == "low":
-            case |= {"max_evals": 3000 + 400 * d, "params": {}, "dtype": "float64", "on_nonfinite": "reject"}
+            case |= {"max_evals": 1000 + 150 * d, "params": {}, "dtype": "float64", "on_nonfinite": "reject"}
             case["fun"] = {**case["fun"], "kind": rng.choice(["bowl", "bowl", "quartic"]), "scale": 1.0, "offset": 0.0}
             if case["closed"] or case["fun"]["kind"] == "quartic":
                 case["fun"]["faults"] = []
@@ -191,7 +191,7 @@ def check_auto(experiment: Experiment, result: Any, budget: int, *, noisy: bool)
     start = [e for e in experiment.recorder.events[0][:1] if e.what == "fun" and np.isfinite(e.value)]
     if start and not noisy:
         expect(result.fun <= float(start[0].value), f"fun={result.fun} is worse than f(x0)={float(start[0].value)}.")
-    expect(seen == [] or np.isfinite(result.fun), f"fun is {result.fun} although finite values were seen.")
+    expect(noisy or seen == [] or np.isfinite(result.fun), f"fun is {result.fun} although finite values were seen.")
     expect(json.dumps(result.message), "There is no message.")
     if case["callback"]:
         expect(len(experiment.shown) == result.nit, f"{len(experiment.shown)} callbacks in {result.nit} iterations.")

@@ -142,6 +142,11 @@ class Function:
         return _total(one(2.0) * w + (one(12.0) * z * z + one(12.0) * (t * t)[..., None]) * one(1 / 64))
 
 
+def on_host(x: Any) -> NDArray[Any]:
+    """Return a copy of an array of NumPy or PyTorch as NumPy's."""
+    return np.array(x.detach().numpy() if hasattr(x, "detach") else x)
+
+
 class Event(NamedTuple):
     """One evaluation: what was asked ("fun", "grad", "F", "F.grad", "F.dt", "F.trace"), where, and the answer."""
 
@@ -206,32 +211,27 @@ class Recorder:
         self.calls += 1
         if self.raises_at is not None and self.calls == self.raises_at:
             raise (self.raises or Planned)(f"call {self.calls}")
-        host = np.array(x.detach() if self.library == "torch" else x)
+        host = on_host(x)
         if host.ndim != 1 and self.pointwise:
             self.wrong.append(f"a function of one point got shape {host.shape}")
-        rest = [np.array(e) for e in extra]
+        rest = [on_host(e) for e in extra]
         tag = rest.pop(0) if self.tagged else None
         xi = rest.pop(0) if self.stochastic else None
         if rest:
             self.wrong.append(f"fun got {len(rest)} arguments too many")
         times = None if t is None else np.array(t)
         found = self._values(what, host, times, tag, xi)
-        owners = np.broadcast_to(0 if tag is None else tag, host.shape[:-1])
-        for index in np.ndindex(*host.shape[:-1]):
-            b = int(owners[index])
-            value = found[index]
-            if what == "fun":
-                value = self._by_calls(b, value, found.dtype)
-                found[index] = value
-            self.events[b].append(
-                Event(
-                    what,
-                    host[index],
-                    0.0 if times is None else float(np.broadcast_to(times, host.shape[:-1])[index]),
-                    None if xi is None else float(np.broadcast_to(xi, host.shape[:-1])[index]),
-                    np.array(value),
-                )
-            )
+        shape, by_calls = host.shape[:-1], any(f["where"] == "calls" for f in self.function.spec["faults"])
+        points = host.reshape(-1, host.shape[-1])
+        flat = found.reshape(len(points), -1) if what in ("grad", "F.grad") else found.reshape(-1)
+        owners = [0] * len(points) if tag is None else np.broadcast_to(tag, shape).ravel().tolist()
+        radii = [0.0] * len(points) if times is None else np.broadcast_to(times, shape).ravel().tolist()
+        samples = [None] * len(points) if xi is None else np.broadcast_to(xi, shape).ravel().tolist()
+        for i, (b, t_i, xi_i) in enumerate(zip(owners, radii, samples, strict=True)):
+            if what == "fun" and by_calls:
+                flat[i] = self._by_calls(b, flat[i], flat.dtype)
+            self.events[b].append(Event(what, points[i], t_i, None if xi_i is None else float(xi_i), flat[i].copy()))
+        found = flat.reshape(found.shape)
         if self.hostile:
             self._spoil(x)
         return self._returned(found, x)

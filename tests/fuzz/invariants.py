@@ -41,7 +41,7 @@ COMPARED = ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev"
 
 def host(value: Any) -> Any:
     """Return an array of any library as NumPy's."""
-    return np.asarray(value.detach() if hasattr(value, "detach") else value)
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
 
 
 def expect_equal(one: Any, two: Any, what: str, names: tuple[str, ...] = COMPARED, *, history: bool = True) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -70,11 +71,14 @@ class Worker:
         """Kill the process and its children."""
         if self.process is None:
             return
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
+        self.reader.join()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                assert pipe is not None
+                pipe.close()
         self.process = None
         self.known = set()
 
@@ -94,7 +98,8 @@ class Worker:
             start_new_session=True,
         )
         self.lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        threading.Thread(target=_forward, args=(process, self.lines), daemon=True).start()
+        self.reader = threading.Thread(target=_forward, args=(process, self.lines), daemon=True)
+        self.reader.start()
         self.process = process
 
 

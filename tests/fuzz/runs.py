@@ -1,4 +1,4 @@
-"""Random compositions, functions, limits and faults, each run compared with the reference from the first point to the last."""
+"""Random compositions, functions, limits and faults; each run is compared with the reference point by point."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.functions import ClosedForm, Function, Recorder, draw_function
+from fuzz.functions import ClosedForm, Function, Recorder, draw_function, on_host
 from fuzz.invariants import check_result, expect, expect_same_events, host, untouched
 from fuzz.parts import METHODS, PROVIDES, SCHEDULES, UPDATES, bind, schedule_needs
 from fuzz.reference import Box, Predicted, Replay, Setting
@@ -357,7 +357,7 @@ class Experiment:
         return {name: value for name, value in given.items() if value is not None}
 
     def callback(self, result: Any) -> bool:
-        copied = {name: np.array(result[name]) for name in ("x", "fun", "t", "x_best", "fun_best", "nit", "nfev")}
+        copied = {name: on_host(result[name]) for name in ("x", "fun", "t", "x_best", "fun_best", "nit", "nfev")}
         self.shown.append(copied)
         if self.case["callback"] == "spoil":
             spoil(result)

@@ -1,7 +1,8 @@
 """The interface between the fuzzing runner and its targets.
 
-A target is one family of random experiments. `generate` draws a case from a seed, `check` runs it and raises `Violation` if a
-promise of docs/architecture.md does not hold. A case is a plain JSON object, so that it can be printed, shrunk and run again.
+A target is one family of random experiments. `generate` draws a case from a seed. `check` runs it, and raises
+`Violation` if a promise of docs/architecture.md does not hold. A case is a plain JSON object, so that it can be
+printed, shrunk and run again.
 """
 
 from __future__ import annotations
