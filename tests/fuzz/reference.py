@@ -314,7 +314,8 @@ class Replay:
         if self.at != len(self.events):
             raise Violation(f"{len(self.events) - self.at} evaluations more than expected, after {self.at}.")
         if not self.is_stochastic:
-            if (status == TARGET or p.reports == "best") and np.isfinite(before[1]) and not fun < before[1]:
+            lower = np.isfinite(fun) and fun < before[1]
+            if (status == TARGET or p.reports == "best") and np.isfinite(before[1]) and not lower:
                 x, fun = before[0], float(before[1])
             x_best, fun_best = before[0], float(before[1])
             if np.isfinite(fun) and fun < fun_best:

@@ -29,6 +29,11 @@ class Resume:
         case = draw_case(rng, auto=0.3)
         case["on_nonfinite"] = rng.choice(["reject", "penalize"])
         case["fun"]["faults"] = [f for f in case["fun"]["faults"] if f["where"] != "calls"]
+        if rng.random() < 0.15:  # nothing can be learnt, and the run gives up after some iterations
+            everywhere = {"where": "region", "value": "nan", "low": -1e9, "high": 1e9}
+            case["fun"]["faults"] = [everywhere]
+            case["max_iter"], case["max_evals"] = (None if case["method"] == "auto" else 25), 300
+            case["params"].pop("samples", None)
         how = ["exception", "exception", "Ctrl-C", "callback", "max_iter", "finished", "refused"]
         stops = [
             {"how": rng.choice(how), "at": rng.choice([1, 2, 3, 5, 9, 20, 50, 120])}
