@@ -14,6 +14,7 @@ from fuzz.asktell import ask_and_tell, run, script_of
 from fuzz.functions import draw_function
 from fuzz.invariants import expect, expect_equal, expect_same_events, host, same
 from fuzz.runs import Experiment, draw_bounds, simpler_cases
+from fuzz.scripts import standalone
 from fuzz.target import Case
 
 LOW = 1e-5
@@ -165,10 +166,13 @@ class Auto:
         )
 
     def simpler(self, case: Case) -> Iterator[Case]:
+        if case["check"] != "plain":
+            yield case | {"check": "plain"}
         yield from simpler_cases(case)
 
     def script(self, case: Case) -> str:
-        return script_of(self.name, case)
+        plain = case["check"] == "plain" and not case["closed"]
+        return standalone(case) if plain else script_of(self.name, case)
 
 
 def check_auto(experiment: Experiment, result: Any, budget: int, *, noisy: bool) -> None:

@@ -15,6 +15,7 @@ from fuzz.functions import ClosedForm, Function, Recorder, draw_function, on_hos
 from fuzz.invariants import check_result, expect, expect_same_events, host, untouched
 from fuzz.parts import METHODS, PROVIDES, SCHEDULES, UPDATES, bind, schedule_needs
 from fuzz.reference import Box, Predicted, Replay, Setting
+from fuzz.scripts import standalone
 from fuzz.target import Case, Violation
 
 FIRST_ORDER = ("gd", "sgd", "slgh_r", "slgh_d", "gradopt")
@@ -201,6 +202,8 @@ class Runs:
         }
         if B > 0 and rng.random() < 0.3:
             case["seed"] = [rng.randrange(1000) for _ in range(B)]
+        if (schedule == "budget" or update == "gain") and d <= 3 and rng.random() < 0.1:
+            case |= {"max_iter": None, "max_evals": None, "calling": "vectorized"}  # the default budget
         if big:
             case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None}
         if closed:
@@ -275,17 +278,14 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def script_of(case: Case) -> str:
-    """Return a script that runs a case of `minimize` and prints what it was asked."""
+    """Return a script that makes the call of a case; for a closed form, one that uses the harness."""
+    if not case["closed"]:
+        return standalone(case)
     return (
         "import json, sys\n"
         'sys.path.insert(0, "tests")\n'
-        "from fuzz.runs import Experiment\n"
-        f"case = json.loads(r'''{json.dumps(case)}''')\n"
-        "experiment = Experiment(case)\n"
-        "print(experiment.arguments())  # the arguments of slgh.minimize\n"
-        "result = experiment.run()\n"
-        "print(result)\n"
-        "experiment.check(result)\n"
+        "from fuzz.runs import TARGET\n"
+        f"TARGET.check(json.loads(r'''{json.dumps(case)}'''))\n"
     )
 
 
