@@ -229,6 +229,10 @@ class Attack:
             at = int(found.first_success[i])
             nit = int(on_host(found.runs[0].nit)[np.flatnonzero(np.flatnonzero(attacked) == i)[0]])
             expect(at == first or (at == nit and first == -1), f"first_success of image {i} is {at}, not {first}.")
+            sure = found.history["distortion"][margin[:, i] <= -1e-3, i]
+            if found.success[i] and sure.size and case["stop"] == "end":
+                least, got = float(sure.min()), float(found.distortion[i])
+                expect(got <= least * (1 + 1e-5), f"distortion of image {i} is {got}, an iterate had {least}.")
 
     def check_way(self, case: Case, found: Any) -> None:
         way = case["check"]

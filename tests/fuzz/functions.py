@@ -40,12 +40,12 @@ def draw_function(rng: random.Random, *, faults: bool = False) -> Spec:
 def draw_fault(rng: random.Random) -> Spec:
     """Draw where a function fails, and what it returns there."""
     value = rng.choice(["nan", "nan", "inf", "-inf"])
-    where = rng.choice(["region", "region", "hash", "hash", "calls", "coordinate"])
+    where = rng.choice(["region", "region", "hash", "hash", "hash", "calls", "coordinate"])
     if where == "region":
         low = round(rng.uniform(-3, 3), 2)
         return {"where": where, "value": value, "low": low, "high": low + rng.choice([0.1, 0.5, 2.0, 20.0])}
     if where == "hash":
-        return {"where": where, "value": value, "modulus": rng.choice([2, 3, 7, 50])}
+        return {"where": where, "value": value, "modulus": rng.choice([2, 2, 3, 7, 50])}
     if where == "coordinate":
         return {"where": where, "value": value, "low": round(rng.uniform(-2, 2), 2)}
     return {"where": where, "value": value, "every": rng.choice([1, 2, 5, 37]), "from": rng.choice([0, 1, 5, 20])}

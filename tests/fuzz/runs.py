@@ -90,12 +90,12 @@ def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str)
 
 def draw_bounds(rng: random.Random, x0: list[list[float]]) -> list[list[float | None]]:
     """Draw bounds around the starts."""
-    style = rng.choice(["box", "box", "tight", "mixed"])
+    style = rng.choice(["box", "box", "tight", "mixed", "mixed"])
     bounds: list[list[float | None]] = []
     for column in zip(*x0, strict=True):
         reach = rng.choice([0.05, 0.3]) if style == "tight" else rng.choice([0.5, 2.0, 6.0])
         low: float | None = min(column) - rng.choice([0.0, reach])
-        high: float | None = max(column) + reach
+        high: float | None = max(column) + rng.choice([0.0, reach, reach])
         if style == "mixed":
             side = rng.choice(["low", "high", "none", "both", "fixed"])
             low = None if side in ("high", "none") else low
@@ -129,7 +129,7 @@ class Runs:
             oracle = "sampled_gradient"
         if closed:
             oracle = "closed_form"
-        theory = method in ("slgh_r", "slgh_d", "zoslgh_r", "zoslgh_d") and rng.random() < 0.2
+        theory = method in ("slgh_r", "slgh_d", "zoslgh_r", "zoslgh_d") and rng.random() < 0.35
         if rng.random() < 0.4:
             slot = rng.choice(["oracle", "schedule", "update"])
             if slot == "oracle" and oracle in ZEROTH:
@@ -163,31 +163,31 @@ class Runs:
                     params["gamma"] = "tuned"
             if rng.random() < 0.3:
                 params["burn_in"] = rng.choice([0, 3, 100])
-            if oracle in ZEROTH and rng.random() < 0.4:
+            if oracle in ZEROTH and rng.random() < 0.5:
                 params["noise"] = rng.choice([1e-4, 0.01])
         elif rng.random() < 0.25:
             params[rng.choice(["floor", "noise"])] = rng.choice([1e-3, 0.04, 0.2])
         d = rng.choice([1, 1, 2, 2, 3, 5, 8, 13, 30])
         B = rng.choice([0, 0, 0, 1, 2, 3, 5])
-        if rng.random() < 0.02 and oracle in ZEROTH and stochastic is None:
-            d, B, params["samples"] = 2, 0, 70_000  # more than one query per iteration
         x0 = [[round(rng.uniform(-3, 3), 3) for _ in range(d)] for _ in range(max(B, 1))]
+        big = rng.random() < 0.04 and (oracle in ZEROTH or oracle == "sampled_gradient")
+        if big:  # more than one query per iteration
+            d, B, params["samples"], x0 = 4000, 0, rng.choice([40, 70]), [[0.5] * 4000]
         limits = rng.choice(["max_iter", "max_evals", "both"])
-        big = params.get("samples", 1) > 1000
         case: Case = {
             "method": method,
             "params": params,
             "gradient": gradient,
             "closed": closed,
             "xi": stochastic,
-            "fun": draw_function(rng, faults=rng.random() < 0.4),
+            "fun": draw_function(rng, faults=rng.random() < 0.5),
             "x0": x0,
             "batched": B > 0,
             "dtype": "float32" if rng.random() < 0.12 else "float64",
             "seed": rng.choice([0, 1, 7, 2**40, rng.randrange(10**6)]),
-            "bounds": draw_bounds(rng, x0) if rng.random() < 0.35 else None,
-            "max_iter": rng.choice([0, 1, 2, 10, 25, 40]) if limits != "max_evals" else None,
-            "max_evals": rng.choice([1, 2, 5, 17, 60, 200, 500]) if limits != "max_iter" else None,
+            "bounds": draw_bounds(rng, x0) if rng.random() < 0.4 and not big else None,
+            "max_iter": rng.choice([0, 1, 2, 10, 25, 25, 40]) if limits != "max_evals" else None,
+            "max_evals": rng.choice([1, 2, 5, 17, 60, 100, 200, 500]) if limits != "max_iter" else None,
             "target": rng.choice([0.0, 0.5, 3.0, 20.0]) if rng.random() < 0.3 else None,
             "history": rng.choice([0, 1, 2, 3, 7, 1000, "full", "x", "x"]),
             "on_nonfinite": rng.choice(["reject", "reject", "penalize", "raise"]),
@@ -202,10 +202,12 @@ class Runs:
         }
         if B > 0 and rng.random() < 0.3:
             case["seed"] = [rng.randrange(1000) for _ in range(B)]
+        if method == "scale_free" and d <= 3 and rng.random() < 0.2:
+            case |= {"max_iter": None, "max_evals": 1500, "calling": "vectorized"}
         if (schedule == "budget" or update == "gain") and d <= 3 and rng.random() < 0.1:
             case |= {"max_iter": None, "max_evals": None, "calling": "vectorized"}  # the default budget
         if big:
-            case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None}
+            case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None, "history": 5}
         if closed:
             case["fun"]["kind"] = "quartic"
         if case["at_once"] is not None:
