@@ -229,6 +229,9 @@ class Attack:
             at = int(found.first_success[i])
             nit = int(on_host(found.runs[0].nit)[np.flatnonzero(np.flatnonzero(attacked) == i)[0]])
             expect(at == first or (at == nit and first == -1), f"first_success of image {i} is {at}, not {first}.")
+            if hits.size:
+                queries, until = int(found.history["queries"][hits[0]]), int(found.queries_to_success[i])
+                expect(queries == until, f"queries_to_success of image {i} is {until}, the history has {queries}.")
             sure = found.history["distortion"][margin[:, i] <= -1e-3, i]
             if found.success[i] and sure.size and case["stop"] == "end":
                 least, got = float(sure.min()), float(found.distortion[i])

@@ -89,6 +89,8 @@ class Auto:
             if case["closed"] or case["fun"]["kind"] == "quartic":
                 case["fun"]["faults"] = []
             case["fun"]["faults"] = [f for f in case["fun"]["faults"] if f["where"] == "region" and f["high"] < 9][:1]
+            if rng.random() < 0.5:
+                case["params"], case["fun"]["faults"] = {"stages": ["polish"]}, []
         return case
 
     def check(self, case: Case) -> dict[str, int]:

@@ -254,7 +254,8 @@ class Recorder:
             for fault in f.spec["faults"]:
                 bad = self._bad(fault, x)
                 if what in ("grad", "F.grad"):
-                    found[..., 0] = np.where(bad, BAD[fault["value"]], found[..., 0])
+                    i = 0 if fault["where"] == "region" else -1  # one bad component spoils a gradient
+                    found[..., i] = np.where(bad, BAD[fault["value"]], found[..., i])
                 else:
                     found = np.where(bad, BAD[fault["value"]], found).astype(x.dtype)
         return found
