@@ -49,7 +49,7 @@ def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str)
     if schedule != "budget" or rng.random() < 0.5:
         params["t1"] = rng.choice([0.01, 0.3, 1.0, 2.5])
     if schedule in ("ratio", "derivative", "double_loop"):
-        maybe("gamma", 0.5, 0.9, 0.99)
+        maybe("gamma", 0.1, 0.5, 0.9, 0.99)
     if schedule == "derivative":
         params["eta"] = rng.choice([1e-4, 0.01, 0.1])
         maybe("slope", "trace", "exact")
