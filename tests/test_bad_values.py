@@ -219,3 +219,18 @@ def test_minimize_runs_outside_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert_same(found[0], CASES["zoslgh_r"].run(starts(1)[0]))
+
+
+@pytest.mark.parametrize("oracle", ["forward", "sphere"])
+def test_one_bad_value_in_the_first_chunk_of_directions_drops_one_sample(oracle: str) -> None:
+    """The directions of 40 samples in 4,000 variables are asked for in chunks, of which only the first has f(x)."""
+
+    def first_chunk_has_a_bad_value(points):
+        values = points.sum(axis=-1)
+        if values.size == 33:
+            values[3] = np.nan
+        return values
+
+    options: dict[str, Any] = {"method": "zosgd", "oracle": oracle, "t1": 1.0, "step": 1e-4, "samples": 40}
+    result = slgh.minimize(first_chunk_has_a_bad_value, np.zeros(4000), max_iter=1, vectorized=True, seed=0, **options)
+    assert result.nrejected == 1

@@ -74,7 +74,7 @@ class Probe:
     value_se, gradient_norm_se, snr_se, curvature_se
         Standard errors, by the jackknife. NaN where fewer than three pairs were finite.
     reached
-        The lowest value that the rehearsal from each radius found.
+        The lowest value that the rehearsal from each radius found; NaN where it found no finite one.
     score
         The drop of f that a run from each radius promises: higher is better.
     t1
@@ -262,7 +262,7 @@ def probe(
     for j in blind(np.array([float(run.fun) for run in runs]), known):
         spent.append(_rehearse(fun, x0, float(radii[j]), MORE * steps, options))
         runs[j] = min(runs[j], spent[-1], key=lambda run: float(run.fun) if np.isfinite(run.fun) else np.inf)
-    reached = np.array([float(run.fun) for run in runs])
+    reached = np.array([float(run.fun) if np.isfinite(run.fun) else np.nan for run in runs])
     finite = [*around[np.isfinite(around)], *reached[np.isfinite(reached)]]
     if not finite:
         raise ValueError(f"`fun` must be finite somewhere around `x0`, got fun(x0)={around[0]} and nothing better.")

@@ -164,7 +164,7 @@ def ask_and_tell(experiment: Experiment) -> Any:
         if rng.random() < 0.3:
             now = opt.result
             seen = {float(e.value) for e in recorder.events[0] if e.what == "fun"}
-            if np.isfinite(now.fun) and not (recorder.stochastic or experiment.batched):
+            if not (recorder.stochastic or experiment.batched) and np.isfinite(now.fun):
                 expect(float(now.fun) in seen, f"Optimizer.result.fun is {now.fun}, which was not told.")
             if experiment.case["hostile"] and not opt.stop():
                 spoil(now)

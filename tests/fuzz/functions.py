@@ -97,7 +97,8 @@ class Function:
             found = _total(w * z)
         elif kind == "valley":
             head = z[..., 1:] - z[..., :-1] * z[..., :-1] if self.d > 1 else z
-            found = _total(head * head) + (one(1.0) - z[..., 0]) ** 2
+            slope = one(1.0) - z[..., 0]  # not squared by **, which rounds differently for one number and for many
+            found = _total(head * head) + slope * slope
         else:
             found = self.smoothed(x, np.zeros(x.shape[:-1], x.dtype), tag, xi)
         if xi is not None:

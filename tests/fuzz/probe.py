@@ -93,7 +93,12 @@ def check_probe(case: Case, recorder: Recorder) -> None:
         expect(found.t.tolist() == case["t"], f"t is {found.t.tolist()}.")
     u = np.random.default_rng(case["seed"]).standard_normal((M, d))
     begin = next(
-        (i for i, e in enumerate(events) if i and np.allclose(e.x, _mirrored(case, x0 + found.t[0] * u[0]))), -1
+        (
+            i
+            for i, e in enumerate(events)
+            if i and np.allclose(e.x, _mirrored(case, x0 + found.t[0] * u[0]), rtol=1e-12, atol=1e-14)
+        ),
+        -1,
     )
     expect(begin > 0, "The pairs around x0 were not asked for.")
     around = values[begin : begin + 2 * k * M].reshape(k, 2, M)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.parts import Array
+from slgh.parts import Array, Query
 
 
 class Answers:
@@ -30,12 +30,19 @@ class Answers:
         """Forget everything: the iteration is complete."""
         self._complete = []
 
-    def replay(self) -> Array | None:
-        """Return the saved answer to the next query, or None if there is none."""
-        if not self._replayed:
+    def replay(self, query: Query) -> Array | None:
+        """Return the saved answer to the next query, or None if there is none. What does not fit it is forgotten."""
+        if not (self._replayed or self.received):
             return None
-        self._complete.append(self._replayed.pop(0))
-        return self._complete[-1]
+        B, n, d = query.points.shape
+        shape = (B, n, d) if query.what in ("grad", "F.grad") else (B, n)
+        if self._replayed and tuple(self._replayed[0].shape[: len(shape)]) == shape:
+            self._complete.append(self._replayed.pop(0))
+            return self._complete[-1]
+        fits = all(0 <= i < B * n and tuple(value.shape) == shape[2:] for i, value in self.received.items())
+        if self._replayed or not fits:
+            self._replayed, self.received, self.begun = [], {}, 0
+        return None
 
     def complete(self, values: Array) -> Array:
         """Keep a complete answer, and go on to the next query."""
@@ -56,5 +63,5 @@ class Answers:
         self._replayed = [native(arrays[name]) for name in sorted(arrays) if name.isdigit()]
         if "points" in arrays:
             values = native(arrays["values"])
-            self.received = {int(i): values[j] for j, i in enumerate(arrays["points"])}
+            self.received = {int(i): value for i, value in zip(arrays["points"], values, strict=True)}
             self.begun = len(self.received)

@@ -165,7 +165,7 @@ class Run:
                 query = talk.send(answer)
             except StopIteration as end:
                 return end.value
-            if isinstance(query, Query) and (replayed := self.answers.replay()) is not None:
+            if isinstance(query, Query) and (replayed := self.answers.replay(query)) is not None:
                 self.count(query)
                 answer = replayed
                 continue
@@ -466,7 +466,7 @@ class Run:
     def _check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise unless the arrays of a checkpoint are named and shaped as those that this run would write."""
         fresh = self._saved_arrays()
-        if odd := {n for n in fresh.keys() ^ arrays.keys() if not n.startswith("ended.")}:
+        if odd := {n for n in fresh.keys() ^ arrays.keys() if not n.startswith(("ended.", "answers."))}:
             raise ValueError(f"its arrays are not those of this run: {', '.join(sorted(odd))}")
         for name, like in fresh.items():
             if name.startswith(("state.", "seen.")) or name in ("status", "counts", "began"):

@@ -75,6 +75,12 @@ class Place:
         """The point x + unit z, rounded as the user's function will see it, within the bounds."""
         return np.asarray(np.clip((self.x + self.unit * z).astype(self.dtype).astype(float), self.low, self.high))
 
+    def nearest(self, x: Floats) -> Floats:
+        """The finite point within the bounds that is nearest to x, rounded as the user's function will see it."""
+        largest = float(np.finfo(self.dtype).max)
+        inside = np.clip(x, np.maximum(self.low, -largest), np.minimum(self.high, largest))
+        return inside.astype(self.dtype).astype(float)
+
     def bounds(self) -> tuple[Floats, Floats]:
         """Those of z."""
         return (self.low - self.x) / self.unit, (self.high - self.x) / self.unit
@@ -146,8 +152,8 @@ class _Counted:
         place, x = self.place, self.at(z)
         step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(place.unit, np.abs(x))
         up = np.where(x + step <= place.high, step, -step)
-        ahead = np.clip(x + up, place.low, place.high).astype(place.dtype).astype(float)
-        back = np.clip(x - up, place.low, place.high).astype(place.dtype).astype(float) if central else x
+        ahead = place.nearest(x + up)
+        back = place.nearest(x - up) if central else x
         fun, slope = None, np.empty(x.size)
         for start in range(0, x.size, rows := max(1, CHUNK // x.size)):
             these = np.arange(start, min(x.size, start + rows))

@@ -46,6 +46,25 @@ def _exit_with_parent(parent_id: int) -> None:
     os._exit(1)
 
 
+@contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """Hold Ctrl-C back while processes are started, and raise it afterwards.
+
+    It would be lost in a hook that runs at a fork, or kill a worker that does not ignore it yet.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
     return [_call(item) for item in items]
 
@@ -132,7 +151,8 @@ class _Pool:
         starts = range(0, len(items), size)
         futures: list[Future[list[Any]]] = []
         try:
-            futures += [self.executor.submit(_run_chunk, items[start : start + size]) for start in starts]
+            with _interrupts_deferred():
+                futures += [self.executor.submit(_run_chunk, items[start : start + size]) for start in starts]
             for start, future in zip(starts, futures, strict=True):
                 yield from enumerate(future.result(), start)
         except BrokenProcessPool as error:

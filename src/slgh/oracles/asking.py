@@ -69,8 +69,8 @@ def rise(moved: Answer, centre: Answer) -> tuple[Array, Array | None]:
 
 
 def count(ok: Array | None, m: int, xp: Any) -> Any:
-    """How many of m samples are good: m itself, or (B,)."""
-    return m if ok is None else xp.sum(ok, axis=1)
+    """How many of m samples are good: m itself, or (B,). `ok` is (B, m), or (B, 1) for all samples of a problem."""
+    return m if ok is None else xp.sum(ok, axis=1) * (m // ok.shape[1])
 
 
 def add(total: Any, term: Any) -> Any:
