@@ -58,7 +58,8 @@ class Result(OptimizeResult):
         The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" and
         "scale_free" the best evaluated point (of an f that "auto" has seen to be noisy the last iterate), or for a
         stochastic fun the mean of the last tenth of the iterates; after a `target` was reached, the point that reached
-        it (for a stochastic fun, by an iteration's estimate; fun is another one).
+        it (for a stochastic fun, by an iteration's estimate; fun is another one). After Ctrl-C the best evaluated point
+        (for a stochastic fun the last iterate, whose `fun` is NaN).
     fun_se
         The standard error of `fun`, which of a stochastic fun is the mean over as many samples as an iteration has (NaN
         for one); 0 unless fun is stochastic.
