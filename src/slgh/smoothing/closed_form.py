@@ -261,7 +261,7 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
     """The error that names the terms without a closed form, and what may be done."""
 
     def show(part: Any) -> str:
-        return str(written(part, body, formula))[:200]
+        return str(in_variables(held_as_exp(part), body, formula))[:200]
 
     terms = "; ".join(f"{show(term)}, because {error.why} {show(error.blame)}" for term, error in left)
     if any(error.infinite for _, error in left):
@@ -273,14 +273,22 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
 
 
 def written(expression: Any, body: Body, formula: Formula) -> Any:
-    """An expression in placeholders, in the variables of the formula."""
-    if formula.vector is None:
-        return expression.xreplace({z: sp.Symbol(n, real=True) for z, n in zip(body.z, formula.names, strict=True)})
-    x = sp.IndexedBase(formula.vector, real=True)
-    runs = body.runs
-    single = runs.start == 0 and runs.stop == 1
-    index = sp.S.Zero if single else runs.index
-    shown = expression.xreplace({z: x[runs.slope * index + o] for z, o in zip(body.z, runs.offsets, strict=True)})
-    if single:
+    """A body's expression in placeholders, in the variables of the formula, with the sum or product around it."""
+    shown, runs = in_variables(expression, body, formula), body.runs
+    if formula.vector is None or is_single(runs):
         return body.factor * shown
-    return body.factor * (sp.Product if body.product else sp.Sum)(shown, (index, runs.start, runs.stop - 1))
+    return body.factor * (sp.Product if body.product else sp.Sum)(shown, (runs.index, runs.start, runs.stop - 1))
+
+
+def in_variables(part: Any, body: Body, formula: Formula) -> Any:
+    """A part of a body, also a condition, in the variables of the formula."""
+    if formula.vector is None:
+        return part.xreplace({z: sp.Symbol(n, real=True) for z, n in zip(body.z, formula.names, strict=True)})
+    x, runs = sp.IndexedBase(formula.vector, real=True), body.runs
+    index = sp.S.Zero if is_single(runs) else runs.index
+    return part.xreplace({z: x[runs.slope * index + o] for z, o in zip(body.z, runs.offsets, strict=True)})
+
+
+def is_single(runs: Runs) -> bool:
+    """Whether the index has one value only."""
+    return bool(runs.start == 0 and runs.stop == 1)

@@ -49,6 +49,9 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
     def _print_Or(self, node: Any) -> str:
         return "(" + " | ".join(f"({self._print(a)})" for a in node.args) + ")"
 
+    def _print_ITE(self, node: Any) -> str:
+        return f"where({', '.join(self._print(a) for a in node.args)})"
+
     def _print_Not(self, node: Any) -> str:
         return f"(~({self._print(node.args[0])}))"
 
@@ -104,8 +107,10 @@ def runtime(xp: Any) -> dict[str, Any]:
 def fold_numbers(node: Any) -> Any:
     """Numbers such as 2*pi**2 computed beforehand; whole numbers stay."""
     if isinstance(node, sp.Piecewise):
-        return sp.Piecewise(*((fold_numbers(value), condition) for value, condition in node.args))
-    if node.is_Integer or not node.args or isinstance(node, sp.logic.boolalg.Boolean):
+        return sp.Piecewise(*((fold_numbers(value), fold_numbers(condition)) for value, condition in node.args))
+    if isinstance(node, sp.logic.boolalg.Boolean):
+        return node.func(*(fold_numbers(a) for a in node.args)) if node.args else node
+    if node.is_Integer or not node.args:
         return sp.Float(node, 17) if node.is_number and not node.is_Integer else node
     if node.is_number:
         return sp.Float(node.evalf(20), 17)

@@ -12,7 +12,7 @@ import numpy as np
 import sympy as sp
 
 from slgh import checks
-from slgh.smoothing.parse import DIMENSION, read_text
+from slgh.smoothing.parse import DIMENSION, is_real, read_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
         expression, variables = call_with_symbols(formula, d, variables)
     else:
         raise TypeError(f"`formula` must be text, a SymPy expression or a function, got {type(formula).__name__}.")
-    if not isinstance(expression, sp.Expr) or expression.has(sp.I, sp.nan, sp.oo, sp.zoo, sp.MatrixSymbol):
+    if not isinstance(expression, sp.Expr) or expression.has(sp.MatrixSymbol) or not is_real(expression):
         raise ValueError(f"`formula` must be a real number at each point, got {str(expression)[:200]}.")
     indexed = expression.atoms(sp.Indexed)
     bases = sorted({a.base.label.name for a in indexed} | vectors)

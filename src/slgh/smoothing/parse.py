@@ -102,9 +102,22 @@ def read_text(text: str) -> tuple[sp.Expr, Reader]:
         if isinstance(error, FormulaError):
             raise
         raise FormulaError(f"`formula` cannot be read ({type(error).__name__}: {error}): {text[:200]!r}.") from None
-    if found.has(sp.zoo, sp.nan, sp.oo, sp.I):
+    if not is_real(found):
         raise FormulaError(f"`formula` must be real and finite, got {text[:200]!r}.")
     return found, reader
+
+
+def is_real(expression: Any) -> bool:
+    """Whether no number in the expression is complex or infinite.
+
+    SymPy keeps numbers such as (-1)**(1/3) and sqrt(sin(4)) as they are, without an imaginary unit.
+
+    >>> is_real(sp.sqrt(sp.sin(4))), is_real(sp.sqrt(sp.sin(3)))
+    (False, True)
+    """
+    if expression.has(sp.zoo, sp.nan, sp.oo, sp.I):
+        return False
+    return not any(a.is_number and a.is_real is False for a in expression.atoms(sp.Pow, sp.log))
 
 
 def refuse_size(tree: ast.AST) -> None:

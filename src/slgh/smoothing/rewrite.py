@@ -13,6 +13,9 @@ import sympy as sp
 
 Variables = tuple[sp.Symbol, ...]
 
+DIGITS = 30
+"""How many digits numbers have that decide between cases: far more than a float, so that none is decided wrongly."""
+
 
 class NoClosedForm(ValueError):
     """A term that has no closed form here: why, and because of which part of it; `infinite`: F itself is infinite."""
@@ -53,13 +56,16 @@ def rewrite(expression: Any, z: Variables) -> Any:
 
     def visit(node: Any) -> Any:
         if not node.args or not node.has(*z):
-            return node
+            return held_as_exp(node)  # Held(1), where a half-line in its exponent has become a number
         if isinstance(node, sp.Piecewise):
             return cases(node, z, visit)
         node = node.func(*(visit(a) for a in node.args))
         if node.has(sp.Heaviside) and not is_ring(node):
             line = min(node.atoms(sp.Heaviside), key=sp.default_sort_key)
-            return line * visit(node.xreplace({line: sp.S.One})) + (1 - line) * visit(node.xreplace({line: sp.S.Zero}))
+            above, below = (node.xreplace({line: side}) for side in (sp.S.One, sp.S.Zero))
+            if (above + below).has(sp.I, sp.zoo, sp.nan, sp.oo):  # as sqrt(sign(x)) for x < 0
+                raise NoClosedForm("this is not a real number everywhere:", node)
+            return line * visit(above) + (1 - line) * visit(below)
         exponent = exponent_of(node, z)
         if exponent is not None:
             return sp.exp(exponent, evaluate=False) if isinstance(node, Held) else sp.exp(exponent)
@@ -72,8 +78,11 @@ def rewrite(expression: Any, z: Variables) -> Any:
                 return (1 + sign(node.args[0], z)) / 2
             case sp.Max() | sp.Min():
                 return reduce(lambda a, b: larger(a, b, 1 if isinstance(node, sp.Max) else -1, z), node.args)
-            case sp.sinh() | sp.cosh():
-                return node.rewrite(sp.exp)
+            case (
+                sp.sinh() | sp.cosh()
+            ):  # not by SymPy, which also rewrites the sin of a number, as complex exponentials
+                up, down = sp.exp(node.args[0]) / 2, sp.exp(-node.args[0]) / 2
+                return up + down if isinstance(node, sp.cosh) else up - down
         return node
 
     return visit(expression)
@@ -117,7 +126,7 @@ def tidy(expression: Any) -> Any:
             for k, other in enumerate(kept):
                 apart = sp.expand(line.args[0] - other.args[0])
                 if apart.is_number:
-                    kept[k] = line if apart.is_negative else other
+                    kept[k] = line if sign_of_number(apart) == -1 else other
                     break
             else:
                 kept.append(line)
@@ -136,6 +145,9 @@ def indicator(condition: Any, z: Variables) -> Any:
             return 1 - sp.Mul(*(1 - indicator(c, z) for c in condition.args))
         case sp.Not():
             return 1 - indicator(condition.args[0], z)
+        case sp.ITE():
+            test, yes, no = (indicator(c, z) for c in condition.args)
+            return test * yes + (1 - test) * no
         case sp.GreaterThan() | sp.StrictGreaterThan():
             return (1 + sign(condition.lhs - condition.rhs, z)) / 2
         case sp.LessThan() | sp.StrictLessThan():
@@ -171,21 +183,46 @@ def sign_of_factor(factor: Any, z: Variables) -> Any:
     if poly.total_degree() == 1:
         return sign_of_line(factor, own)
     if len(own) == 1 and not poly.free_symbols_in_domain and poly.degree() <= 4:
-        roots = sp.real_roots(poly)
-        return sp.Mul(sp.sign(poly.LC()), *(sign_of_line(own[0] - root, own) for root in roots))
+        return sp.Mul(sp.sign(poly.LC()), *(sign_of_line(own[0] - root, own) for root in real_roots(poly)))
     raise NoClosedForm("a change of sign is not along lines, of", factor)
+
+
+def real_roots(poly: sp.Poly) -> list[Any]:
+    """The real roots of a polynomial in one variable: exact for rational coefficients, else numbers."""
+    if poly.domain.is_ZZ or poly.domain.is_QQ:
+        return list(sp.real_roots(poly))
+    try:
+        roots = poly.nroots(n=DIGITS, maxsteps=200)
+    except sp.NoConvergence:
+        raise NoClosedForm("the roots are not found, of", poly.as_expr()) from None
+    # A double root may come out as a complex pair. To keep both or neither is right: their signs cancel.
+    return [sp.re(root) for root in roots if abs(sp.im(root)) <= 1e-12 * max(1, abs(root))]
 
 
 def sign_of_line(form: Any, z: Variables) -> Any:
     """The sign of a linear form, scaled so that its first variable has the factor 1."""
     leading = sp.diff(form, z[0])
-    if leading.is_negative:
-        side = -1
-    elif leading.is_positive:
-        side = 1
-    else:
+    side = sign_of_number(leading)
+    if side is None:
         raise NoClosedForm("it is not known whether this is positive:", leading)
-    return side * (2 * sp.Heaviside(sp.expand(form / leading), sp.S.Half) - 1)
+    if side == 0:
+        return sign(form - leading * z[0], z)
+    # The factor 1 is set, not computed: SymPy does not see that (pi + e)/(pi + e), multiplied out, is 1.
+    rest = sp.expand((form - leading * z[0]) / leading)
+    return side * (2 * sp.Heaviside(z[0] + rest, sp.S.Half) - 1)
+
+
+def sign_of_number(number: Any) -> int | None:
+    """The sign of a number or of a symbolic constant, None where it is not known.
+
+    SymPy's assumptions give up where digits cancel, as in 1 - pi/3 + ..., so that the value decides.
+    """
+    if number.is_positive or number.is_negative:
+        return 1 if number.is_positive else -1
+    if not number.is_number:
+        return 0 if number.is_zero else None
+    value = sp.re(number.evalf(DIGITS))
+    return 0 if abs(value) < 10 ** (5 - DIGITS) else int(sp.sign(value))
 
 
 def expand(expression: Any) -> Any:

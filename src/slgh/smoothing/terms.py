@@ -33,6 +33,8 @@ def smooth_expression(
             closed.append(smooth_product(term, z, t, name))
         except NoClosedForm as error:
             left.append((term, error))
+        except (NotImplementedError, sp.PolynomialError):  # SymPy's own limits
+            left.append((term, NoClosedForm("SymPy cannot rewrite", term)))
     return sp.Add(*closed), left
 
 

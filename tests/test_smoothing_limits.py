@@ -1,0 +1,112 @@
+"""Formulas at the limits of the closed forms: a result or an error of the package, and never without end."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slgh
+from slgh.smoothing import FormulaError, NotInClosedForm
+from slgh.smoothing.nodes import gauss_hermite
+
+
+def piecewise_mean(f: Any, x: float, t: float, kinks: list[float]) -> float:
+    """E f(x + t u) by Gauss-Legendre between the kinks."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    ends = sorted([-9.0, 9.0, *((k - x) / t for k in kinks if abs(k - x) < 9 * t)])
+    total = 0.0
+    for low, high in itertools.pairwise(ends):
+        u = low + (high - low) * (nodes + 1) / 2
+        total += (high - low) / 2 * float(weights @ (f(x + t * u) * np.exp(-u * u / 2))) / np.sqrt(2 * np.pi)
+    return total
+
+
+# Formulas in x, the same in NumPy, and where they bend or jump. The coefficients are irrational.
+IRRATIONAL: dict[str, tuple[Any, list[float]]] = {
+    "max(x**3, e)": (lambda x: np.maximum(x**3, np.e), [np.exp(1 / 3)]),
+    "min(x**4 - sqrt(e), pi)": (
+        lambda x: np.minimum(x**4 - np.exp(0.5), np.pi),
+        [-((np.pi + np.exp(0.5)) ** 0.25), (np.pi + np.exp(0.5)) ** 0.25],
+    ),
+    "abs(x) if e/2 + 3*x <= x*x else x/2": (
+        lambda x: np.where(np.e / 2 + 3 * x <= x * x, np.abs(x), x / 2),
+        [0.0, *np.roots([1, -3, -np.e / 2])],
+    ),
+    "abs(x**2 - 2*pi*x + pi**2)": (lambda x: (x - np.pi) ** 2, []),
+    "max(1, sqrt(2)*x, pi*x/3 - pi)": (
+        lambda x: np.maximum(1, np.maximum(np.sqrt(2) * x, np.pi * x / 3 - np.pi)),
+        [0.5**0.5],
+    ),
+    "min(relu(pi/3*x - 1), x + sqrt(2))": (
+        lambda x: np.minimum(np.maximum(0, np.pi / 3 * x - 1), x + np.sqrt(2)),
+        [-(2**0.5), 3 / np.pi, (1 + 2**0.5) / (np.pi / 3 - 1)],
+    ),
+    "exp(sign(x) + x)": (lambda x: np.exp(np.sign(x) + x), [0.0]),
+    "exp(abs(x) - x/2)": (lambda x: np.exp(np.abs(x) - x / 2), [0.0]),
+    "cosh(sin(1)*x)": (lambda x: np.cosh(np.sin(1) * x), []),
+    "sinh(x + sin(1))": (lambda x: np.sinh(x + np.sin(1)), []),
+}
+
+
+@pytest.mark.parametrize("formula", IRRATIONAL)
+def test_irrational_constants_and_signs_in_exponents_have_closed_forms(formula: str) -> None:
+    f, kinks = IRRATIONAL[formula]
+    F = slgh.smooth(formula)
+    h = 1e-4
+    for x, t in ((0.7, 0.6), (-1.2, 1.0), (1.5, 0.2)):
+        left, value, right = (piecewise_mean(f, x + shift, t, kinks) for shift in (-h, 0, h))
+        assert F.value([x], t) == pytest.approx(value, rel=1e-11, abs=1e-11)
+        assert F.grad([x], t)[0] == pytest.approx((right - left) / (2 * h), rel=1e-5, abs=1e-5)
+        assert F.dt([x], t) == pytest.approx(t * F.trace([x], t), rel=1e-9, abs=1e-10)
+    points = np.array([[-2.0], [-0.3], [0.4], [2.5]])
+    np.testing.assert_allclose(F.fun(points), f(points[:, 0]), rtol=1e-12, atol=1e-12)
+
+
+def test_a_sign_in_an_exponent_is_a_factor_of_each_half_line() -> None:
+    F = slgh.smooth("exp(sign(x) + y)")
+    x, t = np.array([0.3, -0.2]), 0.7
+    positive = slgh.smooth("heaviside(x)").value([0.3], t)
+    expected = (np.e * positive + (1 - positive) / np.e) * np.exp(-0.2 + t * t / 2)
+    assert F.value(x, t) == pytest.approx(expected, rel=1e-14)
+    assert "Held" not in str(F.expression)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "(x - y if (y if x < 1 else -x) <= 2 else tanh(x))",
+        "(exp(-x) if x**2 > (1/2 if x < -1 or x > 3 else x) and x > -2 else tanh(x))",
+    ],
+)
+def test_cases_inside_conditions_are_named_or_averaged(formula: str) -> None:
+    with pytest.raises(NotInClosedForm, match="no closed form"):
+        slgh.smooth(formula)
+    F = slgh.smooth(formula, fallback="quadrature")
+    x, t = np.full(F.d or 1, 0.4), 0.5
+    u, w = gauss_hermite(len(x), 100)
+    reference = w @ F.fun(x + t * u)
+    assert F.value(x, t) == pytest.approx(reference, abs=0.05)
+    assert np.isfinite(F.grad(x, t)).all()
+
+
+def test_a_root_of_a_sign_has_no_closed_form() -> None:
+    with pytest.raises(NotInClosedForm, match=r"not a real number everywhere: sqrt\("):
+        slgh.smooth("sqrt(sign(x)) + y")
+    F = slgh.smooth("sqrt(1 + sign(x)) + y", fallback="quadrature")
+    assert F.value([0.5, 1.0], 0.0) == pytest.approx(2**0.5 + 1)
+
+
+@pytest.mark.parametrize("formula", ["(-1)**(1/3)*x", "x*sqrt(1 - e)", "(1 - e)**0.5 + x", "sqrt(sin(4))*x"])
+def test_complex_numbers_in_disguise_are_refused(formula: str) -> None:
+    with pytest.raises(FormulaError, match="real and finite"):
+        slgh.smooth(formula)
+
+
+def test_numbers_in_conditions_are_numbers_for_every_library() -> None:
+    torch = pytest.importorskip("torch")
+    F = slgh.smooth("tanh(x) if x > sqrt(2)*exp(-1) else x", fallback="quadrature")
+    x = np.array([[0.3], [0.9]])
+    np.testing.assert_allclose(F.value(torch.tensor(x), 0.1).numpy(), F.value(x, 0.1), rtol=1e-12)
