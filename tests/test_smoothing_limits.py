@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
+from typer.testing import CliRunner
 
 import slgh
-from slgh.smoothing import FormulaError, NotInClosedForm
+from slgh.cli import app
+from slgh.smoothing import FormulaError, FormulaTooLarge, NotInClosedForm
+from slgh.smoothing.code import Code
 from slgh.smoothing.nodes import gauss_hermite
 
 
@@ -110,3 +115,104 @@ def test_numbers_in_conditions_are_numbers_for_every_library() -> None:
     F = slgh.smooth("tanh(x) if x > sqrt(2)*exp(-1) else x", fallback="quadrature")
     x = np.array([[0.3], [0.9]])
     np.testing.assert_allclose(F.value(torch.tensor(x), 0.1).numpy(), F.value(x, 0.1), rtol=1e-12)
+
+
+EIGHT_FACTORS = "*".join(f"(x{i} + cos(x{(i + 1) % 8}) + exp(x{i} - x{(i + 1) % 8}))" for i in range(8))
+
+
+def test_eight_mixed_factors_stop_at_the_time_limit() -> None:
+    with pytest.raises(FormulaTooLarge, match=r"more than 1 seconds\. Multiply fewer factors"):
+        slgh.smooth(EIGHT_FACTORS, max_seconds=1.0)
+
+
+def test_terms_that_expand_too_far_are_averaged() -> None:
+    formula = "(a + b + c + f + g + h + x + y + z)**20"
+    F = slgh.smooth(formula, fallback="sampling")
+    assert F(np.full(9, 0.1)) == pytest.approx(0.9**20)
+    assert F.value(np.full(9, 0.1), 0.05) > 0.9**20
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """A CPU clock that moves by `step` seconds each time it is read."""
+    state = {"now": 0.0, "step": 0.0}
+
+    def thread_time() -> float:
+        state["now"] += state["step"]
+        return state["now"]
+
+    monkeypatch.setattr("slgh.smoothing.time_limit.time.thread_time", thread_time)
+    return state
+
+
+def test_the_limit_is_for_building_and_derivatives_together(clock: dict[str, float]) -> None:
+    F = slgh.smooth("x**4*cos(x)", max_seconds=5.0)
+    untouched = F.value([1.0], 0.5)
+    clock["step"] = 3.0
+    with pytest.raises(FormulaTooLarge, match="more than 5 seconds"):
+        F.grad([1.0], 0.5)
+    assert F.value([1.0], 0.5) == untouched
+    assert pickle.loads(pickle.dumps(F)).grad([1.0], 0.5).shape == (1,)
+    assert slgh.smooth("x**4*cos(x)", max_seconds=None).grad([1.0], 0.5).shape == (1,)
+
+
+def test_the_limit_changes_no_result() -> None:
+    limited, unlimited = (slgh.smooth("abs(x)*exp(-y**2)*cos(y)", max_seconds=s) for s in (30.0, None))
+    x = np.array([0.3, -0.4])
+    assert limited.expression == unlimited.expression
+    for what in ("value", "grad", "dt", "trace"):
+        np.testing.assert_array_equal(getattr(limited, what)(x, 0.3), getattr(unlimited, what)(x, 0.3))
+
+
+def test_a_slow_function_of_symbols_stops_too(clock: dict[str, float]) -> None:
+    clock["step"] = 0.1
+    with pytest.raises(FormulaTooLarge, match=r"sympy\.Add"):
+        slgh.smooth(lambda x: sum(x[i] ** 2 for i in range(50)), d=50, max_seconds=2.0)
+    with pytest.raises(FormulaTooLarge):
+        slgh.smooth(lambda x: sum(v**2 for v in x), d=50, max_seconds=2.0)
+
+
+def test_max_seconds_must_be_positive() -> None:
+    with pytest.raises(ValueError, match="`max_seconds`"):
+        slgh.smooth("x", max_seconds=0.0)
+
+
+def test_2500_plain_variables_are_like_a_vector() -> None:
+    n = 2500
+    names = [sp.Symbol(f"x{i}") for i in range(n)]
+    F = slgh.smooth(sp.Add(*(s**2 - sp.cos(s) for s in names), names[3] * names[5], 7))
+    same = slgh.smooth("sum(x[i]**2 - cos(x[i]) for i in range(d)) + x[3]*x[5] + 7")
+    assert len(F._pieces) <= 4
+    x = np.random.default_rng(0).normal(size=n)
+    for what in ("value", "grad", "dt", "trace"):
+        np.testing.assert_allclose(getattr(F, what)(x, 0.3), getattr(same, what)(x, 0.3), rtol=1e-12)
+    t, (a, b) = F.t, (names[3], names[5])
+    others = dict.fromkeys(set(names) - {a, b}, 0)
+    expected = a**2 + b**2 + a * b + n * t**2 + 7 - sp.exp(-(t**2) / 2) * (sp.cos(a) + sp.cos(b) + n - 2)
+    assert sp.expand(F.expression.xreplace(others) - expected) == 0
+
+
+def test_2500_terms_of_text_are_read_at_once() -> None:
+    F = slgh.smooth(" + ".join(f"x{i}" for i in range(2500)), max_seconds=60.0)
+    assert F.value(np.ones(2500), 0.5) == 2500
+
+
+def test_long_sums_and_products_compile() -> None:
+    x = sp.symbols("x:3500")
+    total, product = Code(x, [sp.Add(*x), sp.Mul(*x)])(np, *np.full(3500, 1.001))
+    assert total == pytest.approx(3503.5)
+    assert product == pytest.approx(1.001**3500)
+
+
+def test_what_nests_too_deep_is_refused() -> None:
+    with pytest.raises(FormulaTooLarge, match="nests too deep"):
+        slgh.smooth("cos(sum(x[i] for i in range(d)))", d=2500)
+
+
+@pytest.mark.parametrize("command", ["minimize", "probe"])
+def test_the_command_line_says_in_one_line_that_a_formula_is_too_large(command: str, clock: dict[str, float]) -> None:
+    clock["step"] = 30.0
+    result = CliRunner().invoke(app, [command, "x**2 + y**2*cos(x)", "--x0", "1,2"])
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("slgh: FORMULA is too large to smooth: the algebra takes more than 60 seconds.")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from slgh.smoothing.closed_form import Smoothed
 
-__all__ = ["FormulaError", "NotInClosedForm", "Quadrature", "TooFewVariables", "smooth"]
+__all__ = ["FormulaError", "FormulaTooLarge", "NotInClosedForm", "Quadrature", "TooFewVariables", "smooth"]
 
 
 class FormulaError(ValueError):
@@ -31,6 +31,10 @@ class NotInClosedForm(ValueError):
     """`smooth` can read the formula, but has no closed form for a term of it and was given no `fallback`."""
 
 
+class FormulaTooLarge(ValueError):
+    """The algebra of a formula takes longer than `max_seconds` of `smooth`, or nests too deep for Python."""
+
+
 def smooth(
     formula: str | sympy.Basic | Callable[..., Any],
     *,
@@ -38,6 +42,7 @@ def smooth(
     variables: Sequence[str] | None = None,
     fallback: str | None = None,
     nodes: int | None = None,
+    max_seconds: float | None = 60.0,
 ) -> Smoothed:
     r"""The Gaussian homotopy of a formula in closed form, exactly.
 
@@ -68,9 +73,14 @@ def smooth(
     nodes
         Nodes an axis for quadrature (default 128, 64, 20, 10 for 1 to 4 variables), pairs of directions for sampling
         (256).
+    max_seconds
+        Time limit in seconds of CPU time for the algebra: building F, and preparing its value and each derivative when
+        they are first evaluated. It decides whether there is a result, never which. None: no limit.
 
     Raises
     ------
+    FormulaTooLarge
+        Where the algebra has not ended after `max_seconds`, or nests too deep; a ValueError too.
     NotInClosedForm
         Where a term has no closed form and there is no `fallback`; a ValueError, as all about the formula are.
 
@@ -98,4 +108,4 @@ def smooth(
         if error.name not in ("sympy", "mpmath"):
             raise
         raise ImportError('`slgh.smooth` needs SymPy: pip install "slgh[formula]".') from error
-    return build(formula, d=d, variables=variables, fallback=fallback, nodes=nodes)
+    return build(formula, d=d, variables=variables, fallback=fallback, nodes=nodes, max_seconds=max_seconds)

@@ -10,9 +10,13 @@ import sympy as sp
 from slgh.smoothing.formula import Formula
 from slgh.smoothing.parse import DIMENSION
 from slgh.smoothing.pieces import Runs
+from slgh.smoothing.time_limit import check_time
 
 UNROLLED, MULTIPLIED = 20_000, 1_000
 """The most terms that all sums together may be written out into, and the most factors of a product."""
+
+PLAIN = 256
+"""More plain variables than these are treated as components of a vector: terms that are alike become one body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +36,10 @@ class Body:
 def cut(formula: Formula) -> list[Body]:
     """The formula as bodies over runs: its sums over an index as they are, the rest written out."""
     if formula.vector is None:
-        return [explicit(unroll(formula.expression, formula), formula)]
+        expression = unroll(formula.expression, formula)
+        if len(formula.names) <= PLAIN:
+            return [explicit(expression, formula)]
+        return roll_up([explicit(term, formula) for term in sp.Add.make_args(expression)])
     bodies, rest = [], []
     for term in distributed(formula.expression):
         body = rolled(term)
@@ -114,6 +121,7 @@ def unroll(term: Any, formula: Formula) -> Any:
     term, room = term.subs(DIMENSION, formula.d), [UNROLLED]
 
     def visit(node: Any) -> Any:
+        check_time()
         if not node.has(sp.Sum, sp.Product):
             return node
         if isinstance(node, sp.Sum | sp.Product):
@@ -142,9 +150,14 @@ def every_index(node: Any, room: list[int]) -> list[dict[Any, int]]:
 
 def explicit(expression: Any, formula: Formula) -> Body:
     """An expression in plain variables, or in components of the vector, as a Body of one index."""
-    if formula.vector is None:
+    check_time()
+    if formula.vector is None and len(formula.names) <= PLAIN:
         symbols: list[Any] = [sp.Symbol(name, real=True) for name in formula.names]
         offsets = list(range(len(symbols)))
+    elif formula.vector is None:
+        free = {s.name: s for s in expression.free_symbols}
+        own = [(k, free[name]) for k, name in enumerate(formula.names) if name in free]
+        symbols, offsets = [s for _, s in own] or [sp.Dummy()], [k for k, _ in own] or [0]
     else:
         symbols = sorted(expression.atoms(sp.Indexed), key=lambda a: int(a.indices[0]))
         offsets = [int(a.indices[0]) for a in symbols]

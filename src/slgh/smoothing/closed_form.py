@@ -23,6 +23,7 @@ from slgh.smoothing.pieces import Piece, Runs, index_from
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp
 from slgh.smoothing.rules import Averaged, Closed, Factors, Rule, T, resolve
 from slgh.smoothing.terms import factorise, smooth_expression
+from slgh.smoothing.time_limit import Clock, check_time, run_clock
 
 
 class Smoothed:
@@ -48,7 +49,7 @@ class Smoothed:
         self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes)
         self._singular = any(piece.rule.singular for piece in self._pieces)
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> Any:  # without a limit: what was built once is not refused on a busier machine
         return Smoothed, self._made_of
 
     @property
@@ -176,14 +177,23 @@ class Smoothed:
 
 
 def build(
-    formula: Any, *, d: int | None, variables: Sequence[str] | None, fallback: str | None, nodes: int | None
+    formula: Any,
+    *,
+    d: int | None,
+    variables: Sequence[str] | None,
+    fallback: str | None,
+    nodes: int | None,
+    max_seconds: float | None,
 ) -> Smoothed:
     """What `slgh.smooth` does."""
     if fallback is not None:
         checks.choice("fallback", fallback, list(FALLBACKS))
     if nodes is not None:
         checks.count("nodes", nodes)
-    return Smoothed(read_formula(formula, d, variables), fallback, nodes)
+    if max_seconds is not None:
+        checks.real("max_seconds", max_seconds, above=0)
+    with run_clock(None if max_seconds is None else Clock(max_seconds)):
+        return Smoothed(read_formula(formula, d, variables), fallback, nodes)
 
 
 def assemble(formula: Formula, fallback: str | None, nodes: int | None) -> tuple[list[Piece], list[Any], int]:
@@ -198,6 +208,7 @@ def assemble(formula: Formula, fallback: str | None, nodes: int | None) -> tuple
         return u, w
 
     for body in cut(formula):
+        check_time()
         name = Names()
         closed, left = smooth_expression(body.expression, body.z, T, name)
         if left and (fallback is None or any(error.infinite for _, error in left)):
@@ -275,15 +286,18 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
 def written(expression: Any, body: Body, formula: Formula) -> Any:
     """A body's expression in placeholders, in the variables of the formula, with the sum or product around it."""
     shown, runs = in_variables(expression, body, formula), body.runs
-    if formula.vector is None or is_single(runs):
+    if is_single(runs):
         return body.factor * shown
+    if formula.vector is None:
+        return sp.Add(*(in_variables(expression, body, formula, shift) for shift in range(runs.stop)))
     return body.factor * (sp.Product if body.product else sp.Sum)(shown, (runs.index, runs.start, runs.stop - 1))
 
 
-def in_variables(part: Any, body: Body, formula: Formula) -> Any:
-    """A part of a body, also a condition, in the variables of the formula."""
+def in_variables(part: Any, body: Body, formula: Formula, shift: int = 0) -> Any:
+    """A part of a body, also a condition, in the variables of the formula; plain ones at this value of the index."""
     if formula.vector is None:
-        return part.xreplace({z: sp.Symbol(n, real=True) for z, n in zip(body.z, formula.names, strict=True)})
+        names = [formula.names[offset + shift] for offset in body.runs.offsets]
+        return part.xreplace({z: sp.Symbol(name, real=True) for z, name in zip(body.z, names, strict=True)})
     x, runs = sp.IndexedBase(formula.vector, real=True), body.runs
     index = sp.S.Zero if is_single(runs) else runs.index
     return part.xreplace({z: x[runs.slope * index + o] for z, o in zip(body.z, runs.offsets, strict=True)})

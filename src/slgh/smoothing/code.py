@@ -6,17 +6,41 @@ Common subexpressions are computed once, numbers beforehand, and whole powers by
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import sympy as sp
 from sympy.printing.lambdarepr import LambdaPrinter
 
 from slgh.backends import special
+from slgh.smoothing.time_limit import check_time, run_clock, running_clock
+
+LONG = 1000
+"""Sums and products of more parts are printed as calls: Python cannot compile operators nested so deep."""
+
+
+SECONDS_PER_NODE = 5e-5
+"""About how long SymPy takes to find common subexpressions, for each node of the expressions."""
 
 
 class Printer(LambdaPrinter):  # type: ignore[misc]
     """Prints calls of what `runtime` offers."""
+
+    def _print(self, expr: Any, **kwargs: Any) -> Any:
+        check_time()
+        return super()._print(expr, **kwargs)
+
+    def _print_Add(self, expr: Any, order: Any = None) -> str:
+        if len(expr.args) <= LONG:
+            return super()._print_Add(expr, order=order)  # type: ignore[no-any-return]
+        return f"total({', '.join(self._print(a) for a in self._as_ordered_terms(expr, order=order))})"
+
+    def _print_Mul(self, expr: Any) -> str:
+        if len(expr.args) <= LONG:
+            return super()._print_Mul(expr)  # type: ignore[no-any-return]
+        return f"product({', '.join(self._print(a) for a in expr.args)})"
 
     def _print_Pow(self, node: Any, **kwargs: Any) -> str:
         base = self._print(node.base)
@@ -99,6 +123,8 @@ def runtime(xp: Any) -> dict[str, Any]:
         "Min": fold(lambda a, b: a < b),
         "erf": special.erf,
         "power": power,
+        "total": lambda *terms: reduce(operator.add, terms),
+        "product": lambda *factors: reduce(operator.mul, factors),
         "normal_cdf": normal_cdf,
         "normal_pdf": normal_pdf,
     }
@@ -106,6 +132,7 @@ def runtime(xp: Any) -> dict[str, Any]:
 
 def fold_numbers(node: Any) -> Any:
     """Numbers such as 2*pi**2 computed beforehand; whole numbers stay."""
+    check_time()
     if isinstance(node, sp.Piecewise):
         return sp.Piecewise(*((fold_numbers(value), fold_numbers(condition)) for value, condition in node.args))
     if isinstance(node, sp.logic.boolalg.Boolean):
@@ -117,6 +144,15 @@ def fold_numbers(node: Any) -> Any:
     if node.is_Pow and node.exp.is_Rational:
         return fold_numbers(node.base) ** node.exp
     return node.func(*(fold_numbers(a) for a in node.args))
+
+
+def count_nodes(expression: Any) -> int:
+    """The size of an expression as a tree."""
+    count = 0
+    for _ in sp.preorder_traversal(expression):
+        count += 1
+        check_time()
+    return count
 
 
 class Code:
@@ -132,16 +168,19 @@ class Code:
         used = set().union(*(e.free_symbols for e in self.expressions))
         self.names = {name: what for name, what in (meaning or {}).items() if name in used}
         self._compiled: dict[Any, Callable[..., list[Any]]] = {}
+        self._clock = running_clock()
 
     def __call__(self, xp: Any, *values: Any) -> list[Any]:
         """The expressions at these arrays of the namespace xp."""
         if xp not in self._compiled:
-            self._compiled[xp] = self._compile(xp)
+            with run_clock(self._clock):
+                self._compiled[xp] = self._compile(xp)
         return self._compiled[xp](*values)
 
     def _compile(self, xp: Any) -> Callable[..., list[Any]]:
         def compiled(arguments: list[Any], expressions: Iterable[Any]) -> Any:
             folded = [fold_numbers(e) for e in expressions]
+            check_time(ahead=SECONDS_PER_NODE * sum(map(count_nodes, folded)))
             printer = Printer({"fully_qualified_modules": False, "inline": True, "allow_unknown_functions": True})
             return sp.lambdify(arguments, folded, modules=[runtime(xp)], printer=printer, cse=True)
 

@@ -13,6 +13,7 @@ import sympy as sp
 
 from slgh import checks
 from slgh.smoothing.parse import DIMENSION, is_real, read_text
+from slgh.smoothing.time_limit import check_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,17 @@ def natural(name: str) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
+class Timed(np.ndarray[Any, Any]):
+    """An array of symbols that checks the time where one is taken: Python's sum of symbols takes quadratic time."""
+
+    def __getitem__(self, key: Any) -> Any:
+        check_time()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+
 def call_with_symbols(
     function: Callable[..., Any], d: int | None, variables: Sequence[str] | None
 ) -> tuple[Any, Sequence[str] | None]:
@@ -139,7 +151,7 @@ def call_with_symbols(
     parameters = [name for name, p in kinds.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(parameters) == 1 and d is not None:
         x = sp.IndexedBase(parameters[0], real=True)
-        given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object),)
+        given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object).view(Timed),)
     else:
         variables = parameters if variables is None else variables
         given = tuple(sp.Symbol(name, real=True) for name in variables)

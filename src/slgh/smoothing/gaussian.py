@@ -31,6 +31,7 @@ import mpmath
 import sympy as sp
 
 from slgh.smoothing.normal import normal_cdf, normal_pdf
+from slgh.smoothing.time_limit import check_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,14 +61,13 @@ def heat(p: Any, z: tuple[sp.Symbol, ...], covariance: Any) -> Any:
     The first term is p as it was written, so that nothing is lost at covariance 0.
     """
     found, term, k = [p], p, 0
+    pairs = [(i, j) for i in range(len(z)) for j in range(len(z)) if covariance[i, j] != 0]
     while True:
         k += 1
-        derivative = [
-            covariance[i, j] * sp.diff(sp.diff(term, z[i]), z[j])
-            for i in range(len(z))
-            for j in range(len(z))
-            if covariance[i, j] != 0
-        ]
+        derivative = []
+        for i, j in pairs:
+            check_time()
+            derivative.append(covariance[i, j] * sp.diff(sp.diff(term, z[i]), z[j]))
         term = sp.expand(sp.Add(*derivative) / (2 * k))
         if term == 0:
             return sp.Add(*found)
@@ -120,6 +120,7 @@ def parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, Any]:
     totals, term, k = [p, sp.S.Zero], p, 0
     while True:
         k += 1
+        check_time()
         term = sp.expand(sp.Add(*(s * sp.diff(term, v) for v, s in zip(z, shift, strict=True) if s != 0)) / k)
         if term == 0:
             return totals[0], totals[1]

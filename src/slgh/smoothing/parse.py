@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 import sympy as sp
 
-from slgh.smoothing import FormulaError
+from slgh.smoothing import FormulaError, FormulaTooLarge
+from slgh.smoothing.time_limit import check_time
 
 LENGTH, NODES, DEPTH = 20_000, 10_000, 60
 """The most characters, nodes of the syntax tree, and levels of nesting (chains such as a + b + c are one level)."""
@@ -99,7 +100,7 @@ def read_text(text: str) -> tuple[sp.Expr, Reader]:
     except SyntaxError as error:
         raise FormulaError(f"`formula` is not an expression: {error.msg}, in {text[:200]!r}.{HINT}") from None
     except (ValueError, MemoryError, RecursionError, OverflowError, ZeroDivisionError, TypeError) as error:
-        if isinstance(error, FormulaError):
+        if isinstance(error, FormulaError | FormulaTooLarge):
             raise
         raise FormulaError(f"`formula` cannot be read ({type(error).__name__}: {error}): {text[:200]!r}.") from None
     if not is_real(found):
@@ -211,8 +212,14 @@ class Reader:
             spine.append(left)
             left = left.left
         value = self.number(left)
+        terms: list[Any] = []
         for operation in reversed(spine):
+            check_time()
             right = self.number(operation.right)
+            if isinstance(operation.op, ast.Add | ast.Sub):  # added up together: one by one takes quadratic time
+                terms.append(right if isinstance(operation.op, ast.Add) else -right)
+                continue
+            value, terms = sp.Add(value, *terms), []
             if isinstance(operation.op, ast.Pow):
                 value = self.power(operation, value, right)
             elif type(operation.op) in OPERATORS:
@@ -226,6 +233,9 @@ class Reader:
                 why = f"the operator {type(operation.op).__name__} is not allowed"
                 matrix = "; for arrays of numbers pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)"
                 self.fail(operation, why + (matrix if isinstance(operation.op, ast.MatMult) else ""))
+        if terms:
+            value = sp.Add(value, *terms)
+            self.refuse_large(node, value)
         return value
 
     def refuse_large(self, node: ast.AST, value: Any) -> None:

@@ -12,10 +12,11 @@ import sympy as sp
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from slgh.smoothing.code import Code
+from slgh.smoothing.code import LONG, Code
 from slgh.smoothing.nodes import Kept, at_least
 from slgh.smoothing.normal import normal_cdf, normal_pdf
 from slgh.smoothing.parse import DIMENSION
+from slgh.smoothing.time_limit import check_time, run_clock, running_clock
 
 T = sp.Symbol("t", positive=True)
 
@@ -69,32 +70,38 @@ class Closed:
         self.F, self.z, self.meaning, self.index = F, tuple(z), meaning, index
         self.indexed = resolve(F, meaning).has(index)
         self.singular = F.has(normal_cdf, normal_pdf)
+        self._clock = running_clock()
 
     def _code(self, *expressions: Any) -> Code:
         return Code((*self.z, T, self.index, DIMENSION), expressions, self.meaning)
 
     def _diff(self, F: Any, s: sp.Symbol) -> Any:
         """The derivative by the chain rule through the names."""
-        names = [n for n in self.meaning if n in F.free_symbols]
-        through = (sp.diff(F, n) * sp.diff(self.meaning[n], s) for n in names)
-        return sp.Add(sp.diff(F, s), *through)
+        free = F.free_symbols
+        names = [n for n in self.meaning if n in free]
+        through = (derivative(F, n) * sp.diff(self.meaning[n], s) for n in names)
+        return sp.Add(derivative(F, s), *through)
 
     @cached_property
     def _value(self) -> Code:
-        return self._code(self.F)
+        with run_clock(self._clock):
+            return self._code(self.F)
 
     @cached_property
     def _grad(self) -> tuple[list[bool], Code]:
-        derivatives = [self._diff(self.F, s) for s in self.z]
-        return [g != 0 for g in derivatives], self._code(*(g for g in derivatives if g != 0))
+        with run_clock(self._clock):
+            derivatives = [self._diff(self.F, s) for s in self.z]
+            return [g != 0 for g in derivatives], self._code(*(g for g in derivatives if g != 0))
 
     @cached_property
     def _dt(self) -> Code:
-        return self._code(self._diff(self.F, T))
+        with run_clock(self._clock):
+            return self._code(self._diff(self.F, T))
 
     @cached_property
     def _trace(self) -> Code:
-        return self._code(sp.Add(*(self._diff(self._diff(self.F, s), s) for s in self.z)))
+        with run_clock(self._clock):
+            return self._code(sp.Add(*(self._diff(self._diff(self.F, s), s) for s in self.z)))
 
     def value(self, at: Place) -> Any:
         return self._value(at.xp, *at.arguments)[0]
@@ -223,6 +230,18 @@ class Factors:
 
     def trace(self, at: Place) -> Any:
         return sum(a * b for a, b in zip(self._each(at, "trace"), self._others(at), strict=True))
+
+
+def derivative(F: Any, s: sp.Symbol) -> Any:
+    """The derivative of a sum term by term, with a look at the clock after each."""
+    found = []
+    for term in sp.Add.make_args(F):
+        check_time()
+        fixed, moving = sp.S.One, term
+        if len(term.args) > LONG:  # SymPy's rule takes quadratic time in the number of factors
+            fixed, moving = term.as_independent(s, as_Add=False)
+        found.append(fixed * sp.diff(moving, s))
+    return sp.Add(*found)
 
 
 def resolve(F: Any, meaning: Mapping[Any, Any]) -> Any:

@@ -15,9 +15,13 @@ import sympy as sp
 
 from slgh.smoothing.gaussian import HalfLine, Names, Quadratic, Term, heat, smooth_term
 from slgh.smoothing.rewrite import Held, NoClosedForm, Variables, expand, exponent_of, present, rewrite, tidy
+from slgh.smoothing.time_limit import check_time
 
 EXPANDED = 20_000
 """The most terms that expanding may lead to."""
+
+SECONDS_PER_TERM = 1e-3
+"""About how long SymPy takes to expand, for each term that it leads to."""
 
 WAVES = 1024
 """The most waves that a product of waves may become."""
@@ -45,6 +49,7 @@ def smooth_sum(expression: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
 
 def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
     """The closed form of one term: polynomials by heat, independent factors one by one, the rest expanded."""
+    check_time()
     own = present(term, z)
     if not own:
         return term
@@ -65,6 +70,7 @@ def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
 
 def smooth_joined(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
     """The closed form of a polynomial times one product of other functions."""
+    check_time()
     own = present(p * rest, z)
     if rest == 1:
         return smooth_product(p, z, t, name)
@@ -97,6 +103,7 @@ def hanging_together(parts: tuple[Any, ...], z: Variables) -> list[list[Any]]:
     """The parts in groups that share no variable."""
     groups: list[tuple[set[Any], list[Any]]] = []
     for part in parts:
+        check_time()
         names, members = set(present(part, z)), [part]
         apart = []
         for group in groups:
@@ -141,7 +148,7 @@ def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
             exponent += g
         elif isinstance(base, sp.cos | sp.sin) and power.is_Integer and power > 0 and is_polynomial(base.args[0], z, 1):
             waves += [(base.args[0], 0 if isinstance(base, sp.cos) else -sp.pi / 2)] * int(power)
-        elif isinstance(factor, sp.Heaviside):
+        elif isinstance(factor, sp.Heaviside) and is_polynomial(base.args[0], z, 1):
             lines.append(HalfLine(form=base.args[0]))
         elif isinstance(base, sp.erf) and power == 1 and is_polynomial(base.args[0], z, 1):
             lines.append(HalfLine(form=base.args[0], softness=sp.S.Half))
@@ -178,13 +185,14 @@ def as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     for argument, shift in waves:
         phase = argument + shift
         joint: dict[Any, Any] = {}
+        check_time()
         for p, c in found.items():
             for new in (sp.expand(p + phase), sp.expand(p - phase)):
                 key = -new if -new in joint else new
                 joint[key] = joint.get(key, sp.S.Zero) + c / 2
         found = joint
         if len(found) > WAVES:
-            raise ValueError(f"`formula`: a product of waves becomes a sum of more than {WAVES} of them.")
+            raise NoClosedForm(f"its waves become a sum of more than {WAVES} of them:", sp.cos(phase))
     return [(c, p) for p, c in found.items()]
 
 
@@ -206,8 +214,10 @@ def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
 
 def refuse_size(expression: Any) -> None:
     """Raise where expanding would lead to too many terms."""
-    if size(expression) > EXPANDED:
-        raise ValueError(f"`formula` expands into more than {EXPANDED} terms: {str(expression)[:200]}.")
+    terms = size(expression)
+    check_time(ahead=min(terms, EXPANDED) * SECONDS_PER_TERM)
+    if terms > EXPANDED:
+        raise NoClosedForm(f"it expands into more than {EXPANDED} terms:", expression)
 
 
 def size(node: Any) -> float:
