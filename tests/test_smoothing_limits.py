@@ -49,6 +49,13 @@ IRRATIONAL: dict[str, tuple[Any, list[float]]] = {
         lambda x: np.minimum(np.maximum(0, np.pi / 3 * x - 1), x + np.sqrt(2)),
         [-(2**0.5), 3 / np.pi, (1 + 2**0.5) / (np.pi / 3 - 1)],
     ),
+    "x**2 if max(x, 0) > 0 else 1": (lambda x: np.where(x > 0, x**2, 1), [0.0]),
+    "x**2 if min(x, 0) >= 0 else 1": (lambda x: np.where(x >= 0, x**2, 1), [0.0]),
+    "x if heaviside(x) < 1 else x**3": (lambda x: np.where(x < 0, x, x**3), [0.0]),
+    "x if sign(x - 1) <= -1 or abs(x) > 2 else 0": (
+        lambda x: np.where((x < 1) | (np.abs(x) > 2), x, 0),
+        [1.0, -2.0, 2.0],
+    ),
     "exp(sign(x) + x)": (lambda x: np.exp(np.sign(x) + x), [0.0]),
     "exp(abs(x) - x/2)": (lambda x: np.exp(np.abs(x) - x / 2), [0.0]),
     "cosh(sin(1)*x)": (lambda x: np.cosh(np.sin(1) * x), []),

@@ -11,6 +11,8 @@ from typing import Any
 
 import sympy as sp
 
+from slgh.smoothing.time_limit import check_time
+
 Variables = tuple[sp.Symbol, ...]
 
 DIGITS = 30
@@ -55,6 +57,7 @@ def rewrite(expression: Any, z: Variables) -> Any:
     """Half-lines for |x|, max, min, sign and cases; exponentials for hyperbolic functions and powers of numbers."""
 
     def visit(node: Any) -> Any:
+        check_time()
         if not node.args or not node.has(*z):
             return held_as_exp(node)  # Held(1), where a half-line in its exponent has become a number
         if isinstance(node, sp.Piecewise):
@@ -108,7 +111,7 @@ def cases(node: Any, z: Variables, visit: Any) -> Any:
     """A Piecewise as a sum of its branches, each times the indicator of its condition and of none before it."""
     found, left = sp.S.Zero, sp.S.One
     for value, condition in node.args:
-        here = indicator(condition, z)
+        here = indicator(condition, z, visit)
         found += tidy(left * here) * visit(value)
         left = tidy(left * (1 - here))
     return tidy(found)
@@ -118,6 +121,7 @@ def tidy(expression: Any) -> Any:
     """Multiplied out, products of half-lines of one direction as the one farthest in: many cases stay few terms."""
     terms = []
     for term in sp.Add.make_args(expand(expression)):
+        check_time()
         bases = [(f.base if f.is_Pow else f, f) for f in sp.Mul.make_args(term)]
         lines = [base for base, _ in bases if isinstance(base, sp.Heaviside)]
         rest = sp.Mul(*(factor for base, factor in bases if not isinstance(base, sp.Heaviside)))
@@ -134,40 +138,49 @@ def tidy(expression: Any) -> Any:
     return sp.Add(*terms)
 
 
-def indicator(condition: Any, z: Variables) -> Any:
+def indicator(condition: Any, z: Variables, visit: Any) -> Any:
     """1 where the condition holds and 0 elsewhere, but for a set that no Gaussian sees."""
     if not condition.has(*z):
         return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
     match condition:
         case sp.And():
-            return sp.Mul(*(indicator(c, z) for c in condition.args))
+            return sp.Mul(*(indicator(c, z, visit) for c in condition.args))
         case sp.Or():
-            return 1 - sp.Mul(*(1 - indicator(c, z) for c in condition.args))
+            return 1 - sp.Mul(*(1 - indicator(c, z, visit) for c in condition.args))
         case sp.Not():
-            return 1 - indicator(condition.args[0], z)
+            return 1 - indicator(condition.args[0], z, visit)
         case sp.ITE():
-            test, yes, no = (indicator(c, z) for c in condition.args)
+            test, yes, no = (indicator(c, z, visit) for c in condition.args)
             return test * yes + (1 - test) * no
-        case sp.GreaterThan() | sp.StrictGreaterThan():
-            return (1 + sign(condition.lhs - condition.rhs, z)) / 2
-        case sp.LessThan() | sp.StrictLessThan():
-            return (1 + sign(condition.rhs - condition.lhs, z)) / 2
+        case sp.GreaterThan() | sp.LessThan() | sp.StrictGreaterThan() | sp.StrictLessThan():
+            # Both sides may be equal on more than a line, as in max(x, 0) > 0: it matters whether that counts.
+            strict = isinstance(condition, sp.StrictGreaterThan | sp.StrictLessThan)
+            return (1 + sign(visit(condition.gts - condition.lts), z, zero=-1 if strict else 1)) / 2
     raise NoClosedForm("there is no rule for the condition", condition)
 
 
-def sign(p: Any, z: Variables) -> Any:
-    """The sign of a polynomial as a product of signs of linear forms, 2 H(l) - 1 each."""
+def sign(p: Any, z: Variables, zero: int = 0) -> Any:
+    """The sign of a polynomial as a product of signs of linear forms, 2 H(l) - 1 each; `zero` where p is constant 0."""
+    check_time()
+    if not p.has(sp.Heaviside) and p.free_symbols <= set(z):  # factors as written, which are slow to find again
+        if p.is_Mul:
+            return sp.Mul(*(sign(factor, z) for factor in p.args))
+        if p.is_Pow and p.exp.is_Integer and p.exp > 0:
+            return sign(p.base, z) if p.exp % 2 else sp.S.One
     p = sp.expand(p)
     own = present(p, z)
     if not own:
-        return sp.sign(p)
+        if zero and sign_of_number(p) is None:
+            raise NoClosedForm("it is not known whether this is positive:", p)
+        return sp.sign(p) if sign_of_number(p) != 0 else sp.Integer(zero)
     if p.has(sp.Heaviside):
         line = min(p.atoms(sp.Heaviside), key=sp.default_sort_key)
-        return line * sign(p.xreplace({line: sp.S.One}), z) + (1 - line) * sign(p.xreplace({line: sp.S.Zero}), z)
+        above, below = (sign(p.xreplace({line: side}), z, zero) for side in (sp.S.One, sp.S.Zero))
+        return line * above + (1 - line) * below
     if not p.is_polynomial(*own):
         raise NoClosedForm("there is no rule for the sign of", p)
     if sp.Poly(p, *own).total_degree() == 1:
-        return sign_of_line(p, own)
+        return sign_of_line(p, own, zero)
     constant, factors = sp.factor_list(p, *own)
     found = sp.sign(constant)
     for factor, power in factors:
@@ -199,14 +212,14 @@ def real_roots(poly: sp.Poly) -> list[Any]:
     return [sp.re(root) for root in roots if abs(sp.im(root)) <= 1e-12 * max(1, abs(root))]
 
 
-def sign_of_line(form: Any, z: Variables) -> Any:
+def sign_of_line(form: Any, z: Variables, zero: int = 0) -> Any:
     """The sign of a linear form, scaled so that its first variable has the factor 1."""
     leading = sp.diff(form, z[0])
     side = sign_of_number(leading)
     if side is None:
         raise NoClosedForm("it is not known whether this is positive:", leading)
     if side == 0:
-        return sign(form - leading * z[0], z)
+        return sign(form - leading * z[0], z, zero)
     # The factor 1 is set, not computed: SymPy does not see that (pi + e)/(pi + e), multiplied out, is 1.
     rest = sp.expand((form - leading * z[0]) / leading)
     return side * (2 * sp.Heaviside(z[0] + rest, sp.S.Half) - 1)
