@@ -89,7 +89,7 @@ def slow(x):
 
 
 if __name__ == "__main__":
-    began = time.monotonic()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     result = slgh.minimize(slow, np.ones(3), method="zosgd", t1=0.1, step=0.01, samples=7, max_iter=100, workers=2)
     print(result.status.name, result.nit, result.x.shape, flush=True)
 """
@@ -108,7 +108,6 @@ class Script:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
 
     def wait_for_workers(self) -> set[int]:

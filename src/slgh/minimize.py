@@ -70,9 +70,9 @@ def minimize(
     method
         A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning. It looks whether f is smooth, rugged or
         noisy, then spends the budget on homotopies and local searches (on differences, on quadratic models, or on
-        gradients where there are any), and the message tells what it saw and did. Its first t is a quarter of the box, or
-        without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0. Where
-        x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It never
+        gradients where there are any), and the message tells what it saw and did. Its first t is a quarter of the
+        box, or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
+        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It never
         returns a point worse than x0, unless f is noisy: then it returns the last iterate. For a batch, a stochastic
         fun, ranks, a `watch`, swapped parts or `max_iter` there is the homotopy alone, which has a name of its own:
         "scale_free".
@@ -153,8 +153,8 @@ def minimize(
 
     Notes
     -----
-    Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED: a loop over runs has to look at the
-    status. fun is not called again, and evaluations in worker processes are killed. (While a loop is being compiled
+    Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED: a loop over runs has to look at
+    the status. fun is not called again, and evaluations in worker processes are killed. (While a loop is being compiled
     there is nothing yet to return, and KeyboardInterrupt is raised. So it is in a run within the fun of another run.)
     An exception in fun reaches you with its own traceback, after the last complete iteration was saved, with all values
     received since: a resumed run evaluates only what is missing.

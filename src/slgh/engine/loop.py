@@ -211,7 +211,7 @@ class Run:
         lowest = int(np.argmin(np.where(finite, values, np.inf)))
         if finite[lowest] and values[lowest] < self.whole.f_best[0]:
             self._update_state(x_best=points[lowest][None], f_best=values[lowest : lowest + 1])
-        if not finite.all():
+        if not (finite.all() or self.plan.penalize):
             self._update_state(rejected=self.whole.rejected + np.count_nonzero(~finite))
 
     def _update_state(self, **changed: Any) -> None:

@@ -1,10 +1,11 @@
 r"""A trust-region search on quadratic models of f, from values alone, one point at a time.
 
-The search starts with 2 d + 1 points and adds each new one until there are (d + 1)(d + 2) / 2, enough for a full
-quadratic. Then new points replace old ones. The model is the quadratic that interpolates f at these points and whose
-Hessian is as close as possible, in the Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes
-the model within a ball and the bounds. A second radius rho bounds the ball from below. It shrinks only when the model
-is accurate and no longer makes progress.
+The search starts with 2 d + 1 points and adds each one that makes progress until there are (d + 1)(d + 2) / 2, enough
+for a full quadratic. Other new points replace old ones. Where steps fail, as at a kink, distant points are dropped.
+The model is the quadratic that interpolates f at these points and whose Hessian is as close as possible, in the
+Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes the model within a ball and the bounds.
+A second radius rho bounds the ball from below. It shrinks only when the model is accurate and no longer makes
+progress.
 
 .. [1] M. J. D. Powell, "The BOBYQA algorithm for bound constrained optimization without derivatives", 2009.
 """
@@ -24,6 +25,9 @@ GOOD_RATIO, FAIR_RATIO = 0.7, 0.1
 
 FAR = 2.0
 """A point more than this many ball radii from the best one is replaced when a step fails."""
+
+FAILURES, NEAR = 2, 4.0
+"""After this many failures in a row, points beyond this many ball radii are dropped, except the nearest 2 d + 1."""
 
 DISTINCT = 1e-3
 """A point is added if the model is this uncertain there, as a share of the most that its distance allows. Closer to the
@@ -73,7 +77,7 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
     rho = min(radius, float(np.min(high - low)) / 2)
     rho_end = min(radius_end, rho)
     points, values = yield from _first_points(low, high, rho)
-    delta = rho
+    delta, failures = rho, 0
     center, constant, gradient, hessian = points[0], values[0], np.zeros(d), np.zeros((d, d))
     while True:
         best = int(np.argmin(values))
@@ -101,19 +105,26 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
             else:
                 delta = max(0.5 * delta, 2 * length)
             delta = rho if delta <= 1.5 * rho else delta
-            if len(values) < max_points and lagrange.is_new(step):
+            if ratio > FAIR_RATIO and len(values) < max_points and lagrange.is_new(step):
                 points, values = np.concatenate([points, point[None]]), np.append(values, value)
             else:
                 out = lagrange.replaceable(step, delta, lower=value < values[best], best=best)
                 points[out], values[out] = point, value
             if ratio > FAIR_RATIO or (ratio > 0 and max(delta, length) > rho):
+                failures = 0
                 continue
         else:
             delta = max(0.1 * delta, rho)
 
-        # The step failed. If a point lies far away, blame the model and move that point. Else shrink the radii.
+        # The step failed. If points lie far away, blame the model: drop them, or move the farthest. Else shrink the radii.
+        failures += 1
         best = int(np.argmin(values))
         distance = np.linalg.norm(points - points[best], axis=1)
+        near = int(np.count_nonzero(distance <= NEAR * delta))
+        if failures >= FAILURES and near < len(values) and len(values) > 2 * d + 1:
+            nearest = np.argsort(distance, kind="stable")[: max(2 * d + 1, near)]
+            points, values = points[nearest], values[nearest]
+            continue
         far = int(np.argmax(distance))
         if distance[far] > FAR * delta:
             reach = max(min(0.1 * float(distance[far]), 0.5 * delta), rho)
@@ -303,7 +314,7 @@ def _minimize_in_ball(gradient: Floats, hessian: Floats, radius: float) -> Float
     norm = float(np.linalg.norm(step))
     if norm < radius and least <= 0:
         # The hard case: the gradient has no component along the lowest eigenvector, so go along it to the boundary.
-        step[0] += np.copysign(np.sqrt(max(0.0, radius**2 - norm**2)), step[0] or 1.0)
+        step[0] = math.copysign(math.sqrt(step[0] ** 2 + radius**2 - norm**2), step[0] or 1.0)
     elif norm > radius:
         step *= radius / norm
     return np.asarray(basis @ step)
