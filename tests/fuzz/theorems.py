@@ -222,23 +222,24 @@ def bound_of_run(s: Setting, n: float, k0: int, t: Any, *, weighted: bool, print
 
 def residue(s: Setting) -> float:
     """The limit of the bound as T grows: surplus over weight at the floor, where a step with 1/sqrt(n) vanishes."""
-    lemma_ii = s.L0 * s.L1 * (s.d + 3) ** 1.5 * s.floor
-    sixth = s.L1**2 * (s.d + 6) ** 3 * s.floor**2
+    lemma_ii: float = s.L0 * s.L1 * (s.d + 3) ** 1.5 * s.floor
+    sixth: float = s.L1**2 * (s.d + 6) ** 3 * s.floor**2
+    error = float(s.error(s.floor))
     match s.theorem:
         case "3.4" | "3.5" | "4.2":
             return lemma_ii
         case "4.1":
             return 2 * lemma_ii + sixth / (4 * (s.d + 4))
         case "C.1":
-            return sixth + 16 / math.pi * s.error(s.floor) + (sixth + 8 * s.d * s.error(s.floor)) / (4 * (s.d + 4))
-    return sixth / 2 + 8 / math.pi * s.error(s.floor)  # C.2
+            return sixth + 16 / math.pi * error + (sixth + 8 * s.d * error) / (4 * (s.d + 4))
+    return sixth / 2 + 8 / math.pi * error  # C.2
 
 
 def largest_nu(theorem: str, *, L1: float, d: int, eps: float) -> float:
     """The nu whose floor sqrt(nu) leaves exactly eps^2 in Theorem C.1 or C.2."""
     cube = L1**2 * (d + 6) ** 3
     if theorem == "C.1":
-        left = cube + 16 / math.pi + (cube + 8 * d) / (4 * (d + 4))
+        left: float = cube + 16 / math.pi + (cube + 8 * d) / (4 * (d + 4))
     else:
         left = cube / 2 + 8 / math.pi
     return eps**2 / left

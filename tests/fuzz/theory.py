@@ -48,6 +48,8 @@ class Theory:
 
         theorem = rng.choice(["3.4", "3.5", "4.1", "4.2", "C.1", "C.2"])
         d, L1, t1, eps = rng.choice([1, 2, 3, 5, 20, 150, 1000]), size(-2, 2), size(-1.5, 1.5), size(-2.5, 0.7)
+        if rng.random() < 0.3:  # k1 is then an integer, but for rounding.
+            eps = rng.choice([1.0, 0.5, 0.25, 0.2, 0.1, 0.05])
         nu = 0.0
         if theorem in ("C.1", "C.2"):
             limit = theorems.largest_nu(theorem, L1=L1, d=d, eps=eps)
