@@ -554,3 +554,10 @@ def test_what_cannot_be_probed_is_refused(options: dict[str, Any], message: str)
     given: dict[str, Any] = {"fun": lambda x: float(x @ x), "x0": [1.0, 2.0], "seed": 0} | options
     with pytest.raises(ValueError, match=message):
         estimate_smoothness(given.pop("fun"), given.pop("x0"), **given)
+
+
+@pytest.mark.parametrize(("floor", "advice"), [(5e-6, "higher"), (0.9, "lower")])
+def test_a_floor_that_leaves_too_much_is_refused_with_the_right_advice(floor: float, advice: str) -> None:
+    known: dict[str, Any] = {"L1": 1.0, "L0": 1.0, "d": 2, "t1": 1.0, "gap": 1.0, "eps": 0.1, "nu": 1e-6, "gamma": 0.9}
+    with pytest.raises(ValueError, match=f"`floor` must be {advice} for eps=0.1"):
+        slgh.theory.plan("zoslgh_r", floor=floor, **known)

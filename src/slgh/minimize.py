@@ -70,12 +70,12 @@ def minimize(
     method
         A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning. It looks whether f is smooth, rugged or
         noisy, then spends the budget on homotopies and local searches (on differences, on quadratic models, or on
-        gradients where there are any), and the message tells what it saw and did. Its first t is a quarter of the
-        box, or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
-        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It never
-        returns a point worse than x0, unless f is noisy: then it returns the last iterate. For a batch, a stochastic
-        fun, ranks, a `watch`, swapped parts or `max_iter` there is the homotopy alone, which has a name of its own:
-        "scale_free".
+        gradients where there are any), and the message tells what it saw and did. Its first t is a quarter of the box,
+        or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
+        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It
+        never returns a point worse than x0, unless f is noisy: then it returns the last iterate. For a batch, a
+        stochastic fun, ranks, a `watch`, swapped parts or `max_iter` there is the homotopy alone, which has a name of
+        its own: "scale_free".
     grad
         The gradient, called as fun is, returning (d,). Functions of PyTorch and JAX arrays are differentiated where the
         method needs it and there is none; `grad=True` says so to "auto", which otherwise takes values alone.

@@ -116,7 +116,7 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
         else:
             delta = max(0.1 * delta, rho)
 
-        # The step failed. If points lie far away, blame the model: drop them, or move the farthest. Else shrink the radii.
+        # The step failed. If points lie far away, blame the model: drop them, or move the farthest. Else shrink.
         failures += 1
         best = int(np.argmin(values))
         distance = np.linalg.norm(points - points[best], axis=1)

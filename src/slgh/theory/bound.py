@@ -15,6 +15,7 @@ What is ours, and not the paper's:
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -153,9 +154,11 @@ def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -
                 f"`nu` must be below {most:.3g} for eps={eps:g}: its error "
                 f"alone may leave a mean |grad f|^2 of {rest:.3g}, however large T; got nu={c.nu:g}."
             )
+        # Values with an error nu leave (nu / floor)^2, so that a floor may be too low as well.
+        higher = theorem.residue(dataclasses.replace(c, floor=1.1 * c.floor)) < rest
         raise ValueError(
-            f"`floor` must be lower for eps={eps:g}: it alone may leave a mean |grad f|^2 of {rest:.3g}, however "
-            f"large T; got floor={c.floor:g}."
+            f"`floor` must be {'higher' if higher else 'lower'} for eps={eps:g}: it alone may leave a mean "
+            f"|grad f|^2 of {rest:.3g}, however large T; got floor={c.floor:g}."
         )
     high = 1
     while promised(theorem, c, gamma, k0, k0 + high) > eps**2:
