@@ -75,6 +75,55 @@ def _factor(rng: random.Random, variables: int) -> Tree:
     return [rng.choice(["if", "where"]), linear, _number(rng), _power(rng, variables), _power(rng, variables)]
 
 
+def draw_open_formula(rng: random.Random, variables: int) -> Tree:
+    """Draw a sum of terms, most of which have no closed form but are tame: bounded, or bent or with jumps."""
+    terms = [_open_term(rng, variables) for _ in range(rng.choice([1, 1, 2]))]
+    return terms[0] if len(terms) == 1 else ["+", *terms]
+
+
+def _open_term(rng: random.Random, variables: int) -> Tree:
+    """Draw a function of one linear form of up to all variables, perhaps times a factor of others."""
+    chosen = rng.sample(range(variables), rng.randint(1, variables))
+    inner = _open_wave(rng, _form(rng, chosen))
+    kind = rng.choice(["bent", "bent", "capped", "jump", "if", "smooth"])
+    if kind == "bent":
+        inner = [rng.choice(["abs", "relu"]), inner]
+    elif kind == "capped":
+        inner = [rng.choice(["max", "min"]), inner, ["number", rng.choice([0.3, -0.25, 0.5])]]
+    elif kind == "jump":
+        inner = [rng.choice(["sign", "heaviside"]), ["+", inner, ["number", rng.choice([0.3, -0.25])]]]
+    elif kind == "if":
+        inner = [rng.choice(["if", "where"]), inner, ["number", 0.3], _power(rng, variables), _number(rng)]
+    factors: list[Tree] = [["number", rng.choice([1, 2, -1, 0.5])], inner]
+    left = [v for v in range(variables) if v not in chosen]
+    if left and rng.random() < 0.6:
+        other = _form(rng, rng.sample(left, rng.randint(1, len(left))))
+        factors.append(
+            rng.choice([["cos", other], ["abs", ["sin", other]], ["exp", ["-", ["**", other, ["number", 2]]]]])
+        )
+    return ["*", *factors]
+
+
+def _open_wave(rng: random.Random, form: Tree) -> Tree:
+    return [rng.choice(["sin", "sin", "cos", "tanh", "atan", "erf"]), form]
+
+
+def _form(rng: random.Random, chosen: list[int]) -> Tree:
+    """Draw a linear form of these variables."""
+    parts: list[Tree] = [["*", ["number", rng.choice([1, 1, -1, 2, 0.5])], ["variable", v]] for v in chosen]
+    return ["+", *parts, ["number", rng.choice([0.1, -0.25, 0.5])]]
+
+
+def tame(tree: Tree) -> bool:
+    """Return False if the formula could have a pole, or a slope without bounds."""
+    name, *parts = tree
+    if name in ("log", "sqrt", "tan") or (name == "/" and parts[1][0] != "number"):
+        return False
+    if name == "**" and (parts[1][1] < 0 or parts[1][1] != int(parts[1][1])):
+        return False
+    return all(tame(part) for part in parts if isinstance(part, list))
+
+
 def _power(rng: random.Random, variables: int) -> Tree:
     return ["**", _linear(rng, variables), ["number", rng.randint(1, 3)]]
 
