@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from fuzz.target import Target
 
 NAMES = (
-    *("runs", "auto", "asktell", "resume", "arguments", "probe", "theory", "libraries", "attack"),
+    *("runs", "auto", "asktell", "resume", "arguments", "probe", "theory", "torch_runs", "jax_runs", "attack"),
     *("kills", "interrupts", "checkpoints", "formulas", "concurrency"),
 )
 """Modules of this folder, each with an object TARGET."""

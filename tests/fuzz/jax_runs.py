@@ -1,4 +1,4 @@
-"""PyTorch and JAX: PyTorch on the CPU against the reference, JAX's compiled loop against its Python loop."""
+"""JAX: its compiled loop against its Python loop."""
 
 from __future__ import annotations
 
@@ -10,33 +10,19 @@ from typing import Any
 import numpy as np
 
 from fuzz.asktell import draw_case, script_of
-from fuzz.functions import KINDS
 from fuzz.invariants import expect, host
-from fuzz.runs import Experiment, close, simpler_cases
+from fuzz.runs import close, simpler_cases
 from fuzz.target import Case
 
-SMOOTH = [kind for kind in KINDS if kind not in ("steps", "constant")]
 
+class JaxRuns:
+    """The target "jax_runs"."""
 
-class Libraries:
-    """The target "libraries"."""
-
-    name = "libraries"
-    weight = 2.0
+    name = "jax_runs"
+    weight = 1.0
     timeout = 120.0
 
     def generate(self, rng: random.Random) -> Case:
-        if rng.random() < 0.6:
-            case = draw_case(rng)
-            while case["closed"]:
-                case = draw_case(rng)
-            case["callback"] = rng.choice([None, "look", "stop"])
-            case |= {"calling": rng.choice(["vectorized", "pointwise"]), "hostile": rng.random() < 0.2}
-            if case["at_once"] is not None:
-                case["callback"] = None
-            if case["xi"] == "normal":
-                case["xi"] = 3
-            return case | {"library": "torch", "stop_after": 3}
         # Few shapes and methods, because each is compiled.
         case = draw_case(rng)
         method = rng.choice(
@@ -49,7 +35,6 @@ class Libraries:
             params["eta"] = 0.01
         B = rng.choice([0, 3])
         case |= {
-            "library": "jax",
             "method": method,
             "params": params,
             "x0": [[round(rng.uniform(-2, 2), 3) for _ in range(2)] for _ in range(max(B, 1))],
@@ -73,67 +58,16 @@ class Libraries:
     def check(self, case: Case) -> dict[str, int]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            if case["library"] == "torch":
-                check_torch(case)
-            else:
-                check_jax(case)
-        return {"configurations": 1, f"{case['library']} runs": 1}
+            check_jax(case)
+        return {"configurations": 1, "jax runs": 1}
 
     def simpler(self, case: Case) -> Iterator[Case]:
         for one in simpler_cases(case):
-            if case["library"] == "torch" or len(one["x0"][0]) == len(case["x0"][0]):
+            if len(one["x0"][0]) == len(case["x0"][0]):
                 yield one
 
     def script(self, case: Case) -> str:
         return script_of(self.name, case)
-
-
-class TorchExperiment(Experiment):
-    """An experiment whose start is a tensor."""
-
-    def __init__(self, case: Case) -> None:
-        import torch
-
-        super().__init__(case)
-        self.recorder.library = "torch"
-        self.numpy_x0 = self.x0
-        self.tensor = torch.as_tensor(self.x0)
-
-    def arguments(self) -> dict[str, Any]:
-        import torch
-
-        given = super().arguments()
-        if "data" in given:
-            given["data"] = torch.as_tensor(given["data"])
-        return given
-
-    def run(self) -> Any:
-        self.x0 = self.tensor
-        try:
-            return super().run()
-        except ValueError as error:
-            # Tensors cannot be made read-only: a function that writes into them gets a clear error.
-            if self.case["hostile"] and "must not write into its arguments" in str(error):
-                return None
-            raise
-        finally:
-            self.x0 = self.numpy_x0
-
-
-def check_torch(case: Case) -> None:
-    """A run on tensors of the CPU has the noise of one on NumPy's arrays: the reference predicts it too."""
-    import torch
-
-    state = torch.random.get_rng_state()
-    experiment = TorchExperiment(case)
-    result = experiment.run()
-    expect(bool((torch.random.get_rng_state() == state).all()), "The global random state of PyTorch was changed.")
-    if result is None:
-        return
-    for name in ("x", "x_best", "xhat"):
-        expect(isinstance(result[name], torch.Tensor), f"{name} is not a tensor but {type(result[name]).__name__}.")
-        expect(not result[name].requires_grad, f"{name} requires a gradient.")
-    experiment.check(result)
 
 
 def jax_function(case: Case) -> tuple[Any, Any]:
@@ -237,4 +171,4 @@ def _check_jax_result(result: Any, case: Case, fun: Any, starts: Any) -> None:
         expect((np.diff(known) <= 0).all(), "history['fun_best'] rises.")
 
 
-TARGET = Libraries()
+TARGET = JaxRuns()
