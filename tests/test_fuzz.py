@@ -71,6 +71,7 @@ PLAIN: Case = {
     "at_once": None,
     "strict": False,
     "twice": False,
+    "memory": "own",
 }
 
 

@@ -156,8 +156,9 @@ def ask_and_tell(experiment: Experiment) -> Any:
         if recorder.stochastic:
             xi = np.array(opt.xi)
             extra.append(xi)
-        values = recorder._answer(opt.asks, points.copy(), None, tuple(extra))
-        told = np.array(values)
+        # What is told may be a view of the points, or a buffer that the next answer overwrites.
+        given = points if recorder.memory == "argument" else points.copy()
+        told = np.asarray(recorder._answer(opt.asks, given, None, tuple(extra)))
         opt.tell(points, told)
         told[...] = 44.0
         points[...] = 44.0

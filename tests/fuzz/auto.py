@@ -172,7 +172,7 @@ class Auto:
         yield from simpler_cases(case)
 
     def script(self, case: Case) -> str:
-        plain = case["check"] == "plain" and not case["closed"]
+        plain = case["check"] == "plain" and not case["closed"] and case.get("memory", "own") == "own"
         return standalone(case) if plain else script_of(self.name, case)
 
 

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 Spec = dict[str, Any]
 
+MEMORIES = ("own", "own", "buffer", "argument")
+"""What a function returns: new arrays, the same array at every call, or its argument."""
+
 KINDS = ("bowl", "ripple", "corner", "steps", "constant", "linear", "valley", "quartic")
 
 BAD = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf, "huge": 1e300, "-huge": -1e300}
@@ -35,6 +38,14 @@ def draw_function(rng: random.Random, *, faults: bool = False) -> Spec:
     if faults:
         spec["faults"] = [draw_fault(rng) for _ in range(rng.choice([1, 1, 2]))]
     return spec
+
+
+def draw_memory(rng: random.Random, spec: Spec) -> str:
+    """Draw what memory a function returns. One that returns its argument is made a function that can."""
+    memory = rng.choice(MEMORIES)
+    if memory == "argument":
+        spec |= {"kind": "input", "scale": 1.0, "offset": 0.0, "faults": []}
+    return memory
 
 
 def draw_fault(rng: random.Random) -> Spec:
@@ -82,6 +93,8 @@ class Function:
         """Return f at points (..., d), without faults."""
         z, w = self._moved(x, tag, xi)
         kind, one = self.spec["kind"], x.dtype.type
+        if kind == "input":
+            return x[..., 0]
         if kind == "bowl":
             found = _total(w * z * z)
         elif kind == "ripple":
@@ -106,9 +119,11 @@ class Function:
         return found * one(self.spec["scale"]) + one(self.spec["offset"])
 
     def gradient(self, x: Any, tag: Any = None, xi: Any = None) -> Any:
-        """Return a slope of f at points (..., d): its gradient, or for steps that of a bowl."""
+        """Return a slope of f at points (..., d): its gradient, or for steps and input that of a bowl."""
         z, w = self._moved(x, tag, xi)
         kind, one = self.spec["kind"], x.dtype.type
+        if kind == "input":
+            return x
         if kind == "ripple":
             found = w * z * one(0.25) + (z - np.rint(z)) * one(8.0)
         elif kind == "corner":
@@ -176,6 +191,9 @@ class Recorder:
         Try to write into the points, as a careless user would.
     library
         "numpy" or "torch".
+    memory
+        What memory it returns: its "own" each time; the same "buffer", which the next call overwrites; or for a
+        function of kind "input" its "argument", which the next call overwrites where it can.
     """
 
     function: Function
@@ -186,6 +204,7 @@ class Recorder:
     hostile: bool = False
     library: str = "numpy"
     returns: str = "float"
+    memory: str = "own"
     raises_at: int | None = None
     """The call that raises an exception."""
     raises: type[BaseException] | None = None
@@ -196,6 +215,8 @@ class Recorder:
     def __post_init__(self) -> None:
         self.events = [[] for _ in range(self.problems)]
         self.calls = 0
+        self.buffers: dict[Any, Any] = {}
+        self.returned: list[Any] = []
 
     def fun(self, x: Any, *extra: Any) -> Any:
         return self._answer("fun", x, None, extra)
@@ -212,6 +233,7 @@ class Recorder:
         self.calls += 1
         if self.raises_at is not None and self.calls == self.raises_at:
             raise (self.raises or Planned)(f"call {self.calls}")
+        self._overwrite()
         host = on_host(x)
         if host.ndim != 1 and self.pointwise:
             self.wrong.append(f"a function of one point got shape {host.shape}")
@@ -233,9 +255,30 @@ class Recorder:
                 flat[i] = self._by_calls(b, flat[i], flat.dtype)
             self.events[b].append(Event(what, points[i], t_i, None if xi_i is None else float(xi_i), flat[i].copy()))
         found = flat.reshape(found.shape)
+        if self.memory == "argument" and self.function.spec["kind"] == "input" and what in ("fun", "grad"):
+            self.returned = [x]
+            return x[..., 0] if what == "fun" else x
         if self.hostile:
             self._spoil(x)
+        if self.memory == "buffer":
+            return self._in_buffer(found, x)
         return self._returned(found, x)
+
+    def _overwrite(self) -> None:
+        """Overwrite what earlier calls returned."""
+        for array in self.returned:
+            if self.library == "torch" or array.flags.writeable:
+                array[...] = 66.0
+
+    def _in_buffer(self, found: Any, x: Any) -> Any:
+        """Return the one buffer of this shape, filled with the values."""
+        key = found.shape, str(x.dtype)
+        if key not in self.buffers:
+            self.buffers[key] = np.empty_like(x, shape=found.shape) if self.library == "numpy" else x.new_empty(key[0])
+            self.returned.append(self.buffers[key])
+        buffer = self.buffers[key]
+        buffer[...] = found if self.library == "numpy" else x.new_tensor(found)
+        return buffer
 
     def _values(self, what: str, x: Any, t: Any, tag: Any, xi: Any) -> Any:
         with np.errstate(all="ignore"):

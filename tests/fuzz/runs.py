@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.functions import ClosedForm, Function, Recorder, draw_function, on_host
+from fuzz.functions import ClosedForm, Function, Recorder, draw_function, draw_memory, on_host
 from fuzz.invariants import check_result, expect, expect_same_events, host, untouched
 from fuzz.parts import METHODS, PROVIDES, SCHEDULES, UPDATES, bind, schedule_needs
 from fuzz.reference import Box, Predicted, Replay, Setting
@@ -199,6 +199,7 @@ class Runs:
             "at_once": rng.randrange(1, B) if B > 1 and rng.random() < 0.3 else None,
             "strict": rng.random() < 0.5,
             "twice": rng.random() < 0.2,
+            "memory": rng.choice(["own", "buffer"]),
         }
         if B > 0 and rng.random() < 0.3:
             case["seed"] = [rng.randrange(1000) for _ in range(B)]
@@ -210,6 +211,8 @@ class Runs:
             case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None, "history": 5}
         if closed:
             case["fun"]["kind"] = "quartic"
+        else:
+            case["memory"] = draw_memory(rng, case["fun"])
         if case["at_once"] is not None:
             case["callback"] = None
             if oracle == "variance_reduced":
@@ -238,6 +241,7 @@ def simpler_cases(case: Case) -> Iterator[Case]:
     """Yield simpler variants of a case of `minimize`."""
     plain = {
         "hostile": False,
+        "memory": "own",
         "callback": None,
         "twice": False,
         "strict": False,
@@ -280,8 +284,8 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def script_of(case: Case) -> str:
-    """Return a script that makes the call of a case; for a closed form, one that uses the harness."""
-    if not case["closed"]:
+    """Return a script that makes the call of a case; for a closed form or a buffer, one that uses the harness."""
+    if not case["closed"] and case.get("memory", "own") == "own":
         return standalone(case)
     return (
         "import json, sys\n"
@@ -322,6 +326,7 @@ class Experiment:
             stochastic=self.xi is not None,
             hostile=case["hostile"],
             returns=case["returns"],
+            memory=case.get("memory", "own"),
         )
         self.target = None
         if case["target"] is not None:

@@ -16,6 +16,7 @@ FORMULAS = {
     "linear": "(w * z).sum(axis=-1)",
     "valley": "((z[..., 1:] - z[..., :-1] ** 2) ** 2).sum(axis=-1) + (1 - z[..., 0]) ** 2",
     "quartic": "(w * z**2 + z**4 / 64).sum(axis=-1)",
+    "input": "x[..., 0]",
 }
 
 SLOPES = {
@@ -24,6 +25,7 @@ SLOPES = {
     "constant": "0 * z",
     "linear": "w + 0 * z",
     "quartic": "2 * w * z + z**3 / 16",
+    "input": "x",
 }
 
 
