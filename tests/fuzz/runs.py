@@ -210,7 +210,8 @@ class Runs:
         if big:
             case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None, "history": 5}
         if closed:
-            case["fun"]["kind"] = "quartic"
+            # F has no scale: with one, F(x, 0) and f would differ.
+            case["fun"] |= {"kind": "quartic", "scale": 1.0, "offset": 0.0}
         else:
             case["memory"] = draw_memory(rng, case["fun"])
         if case["at_once"] is not None:
