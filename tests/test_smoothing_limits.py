@@ -223,3 +223,8 @@ def test_the_command_line_says_in_one_line_that_a_formula_is_too_large(command: 
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
     assert line.startswith("slgh: FORMULA is too large to smooth: the algebra takes more than 60 seconds.")
+
+
+def test_the_error_is_estimated_for_terms_of_different_numbers_of_variables() -> None:
+    F = slgh.smooth("abs(sin(x)) + abs(sin(x*y*z))", fallback="quadrature")
+    assert 0 < F.error([0.3, 0.2, 0.1], 0.5) < 0.1

@@ -42,11 +42,11 @@ class Smoothed:
         The number of variables, or None where the formula is for any.
     """
 
-    def __init__(self, formula: Formula, fallback: str | None, nodes: int | None) -> None:
-        self._made_of = formula, fallback, nodes
+    def __init__(self, formula: Formula, fallback: str | None, nodes: int | None, coarse: bool = False) -> None:
+        self._made_of = formula, fallback, nodes, coarse
         self._formula = formula
         self.d = formula.d
-        self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes)
+        self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes, coarse=coarse)
         self._singular = any(piece.rule.singular for piece in self._pieces)
 
     def __reduce__(self) -> Any:  # without a limit: what was built once is not refused on a busier machine
@@ -128,8 +128,7 @@ class Smoothed:
 
     @cached_property
     def _coarse(self) -> Smoothed:
-        formula, fallback, nodes = self._made_of
-        return Smoothed(formula, fallback, max(1, (nodes or self._approximate) // 2))
+        return Smoothed(*self._made_of[:3], coarse=True)
 
     def _sum(self, what: str, x: Any, t: Any) -> Any:
         x, t, xp = self._read(x, t)
@@ -196,14 +195,16 @@ def build(
         return Smoothed(read_formula(formula, d, variables), fallback, nodes)
 
 
-def assemble(formula: Formula, fallback: str | None, nodes: int | None) -> tuple[list[Piece], list[Any], int]:
+def assemble(
+    formula: Formula, fallback: str | None, nodes: int | None, *, coarse: bool
+) -> tuple[list[Piece], list[Any], int]:
     """The pieces that F is evaluated by, its terms as expressions, and how many nodes an axis there are, or 0."""
     pieces: list[Piece] = []
     terms: list[Any] = []
     used: list[int] = []
 
     def choose_nodes(m: int) -> Nodes:
-        u, w = FALLBACKS[str(fallback)](nodes, m)
+        u, w = FALLBACKS[str(fallback)](nodes, m, coarse=coarse)
         used.append(round(len(w) ** (1 / m)) if fallback == "quadrature" else len(w) // 2)
         return u, w
 

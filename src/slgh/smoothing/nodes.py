@@ -79,8 +79,8 @@ def quasi_normal(m: int, n: int, seed: int = 0) -> Nodes:
     return np.concatenate([u, -u]), np.full(2 * n, 1 / (2 * n))
 
 
-def by_quadrature(nodes: int | None, m: int) -> Nodes:
-    """Nodes of Gauss and Hermite for a term of few variables."""
+def by_quadrature(nodes: int | None, m: int, *, coarse: bool = False) -> Nodes:
+    """Nodes of Gauss and Hermite for a term of few variables; `coarse`: half as many on each axis."""
     if m not in PER_AXIS:
         raise ValueError(
             f"`fallback` 'quadrature' is for terms of up to {max(PER_AXIS)} variables, one here has {m}. Pass "
@@ -89,12 +89,16 @@ def by_quadrature(nodes: int | None, m: int) -> Nodes:
     n = PER_AXIS[m] if nodes is None else nodes
     if n**m > MOST:
         raise ValueError(f"`nodes` must be at most {int(MOST ** (1 / m))} for a term of {m} variables, got nodes={n}.")
-    return gauss_hermite(m, n)
+    return gauss_hermite(m, max(1, n // 2) if coarse else n)
 
 
-def by_sampling(nodes: int | None, m: int) -> Nodes:
-    """Samples, the same at every point and radius, so that the sampled F is a function like any other."""
-    return quasi_normal(m, 256 if nodes is None else nodes)
+def by_sampling(nodes: int | None, m: int, *, coarse: bool = False) -> Nodes:
+    """Samples, the same at every point and radius, so that the sampled F is a function like any other.
+
+    `coarse`: half as many.
+    """
+    n = 256 if nodes is None else nodes
+    return quasi_normal(m, max(1, n // 2) if coarse else n)
 
 
-FALLBACKS: dict[str, Callable[[int | None, int], Nodes]] = {"quadrature": by_quadrature, "sampling": by_sampling}
+FALLBACKS: dict[str, Callable[..., Nodes]] = {"quadrature": by_quadrature, "sampling": by_sampling}
