@@ -62,7 +62,9 @@ def expect_same_events(one: Recorder, two: Recorder, what: str) -> None:
     for b, (left, right) in enumerate(zip(one.events, two.events, strict=True)):
         expect(len(left) == len(right), f"{what}: {len(left)} and {len(right)} evaluations of problem {b}.")
         for i, (e, f) in enumerate(zip(left, right, strict=True)):
-            alike = e.what == f.what and same(e.x, f.x) and e.xi == f.xi and e.t == f.t
+            # F(x, 0) is f(x). A closed form cannot tell which of them it was asked for.
+            at_zero = e.t == f.t == 0 and {e.what, f.what} in ({"fun", "F"}, {"grad", "F.grad"})
+            alike = (e.what == f.what or at_zero) and same(e.x, f.x) and e.xi == f.xi and e.t == f.t
             expect(alike, f"{what}: evaluation {i} of problem {b} differs, {e.x.tolist()} and {f.x.tolist()}.")
 
 

@@ -25,6 +25,9 @@ U, V, XI, PICK, FINAL = 0, 1, 2, 3, 4
 PATIENCE = 10
 """Iterations in a row that learn nothing, after which a problem ends."""
 
+TIE = 1e-6
+"""Relative difference of gradient norms below which either iterate counts as the one with the least norm."""
+
 CHUNK = 1 << 17
 """Array elements of the directions in one query."""
 
@@ -107,6 +110,8 @@ class Predicted:
     status: int
     success: bool
     rows: list[dict[str, Any]] = field(default_factory=list)
+    ties: list[Any] = field(default_factory=list)
+    """Iterates that may be xhat, where several have the same gradient norm up to rounding."""
 
 
 @dataclass
@@ -217,6 +222,7 @@ class Replay:
         self.memory = p.first_memory(s.x0, s.box)
         bad = rejected = 0
         least, xhat = np.inf, x
+        norms: list[tuple[float, NDArray[Any]]] = []
         exact = p.exact and not self.is_stochastic
         T = p.iterations
         pick = -1 if exact or not T else p.burn_in + pick_index(s.key, T - p.burn_in)
@@ -244,6 +250,8 @@ class Replay:
             if exact:
                 g = seen.g if seen.grad_f is None else seen.grad_f
                 norm = float(np.sqrt(np.sum(g.astype(float) ** 2)))
+                if ok:
+                    norms.append((norm, x))
                 if ok and norm < least * (1 - 1e-12):
                     least, xhat = norm, x
             elif self.k == pick:
@@ -277,7 +285,10 @@ class Replay:
             picked = xhat
         else:
             picked = x
-        return self.finish(self.inside(solution), self.inside(picked), t, status, rejected, rows)
+        predicted = self.finish(self.inside(solution), self.inside(picked), t, status, rejected, rows)
+        # Norms of gradients that differ by rounding alone: any of these iterates may be xhat.
+        predicted.ties = [self.inside(x) for norm, x in norms if norm <= least * (1 + TIE)]
+        return predicted
 
     def inside(self, x: NDArray[Any]) -> NDArray[Any]:
         return x if self.s.box is None else self.s.box.reflect(x[None])[0][0]

@@ -180,7 +180,7 @@ class Campaign:
                 return
             case = case_of(self.targets[name], self.seed, index)
             finding = self.findings[key] = Finding(name, outcome, case, index)
-        print(f"\nFOUND {key}", flush=True)
+        print(f"\nFOUND {key}\ncase {index}: {json.dumps(case)}", flush=True)
         self.shrink(worker, finding)
 
     def shrink(self, worker: Worker, finding: Finding) -> None:
@@ -243,11 +243,14 @@ def fuzz(
     threads = [threading.Thread(target=campaign.drive, daemon=True) for _ in range(jobs)]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(EVERY / len(threads))
-        if not quiet:
-            print(campaign.line(), flush=True)
+    try:
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(EVERY / len(threads))
+            if not quiet:
+                print(campaign.line(), flush=True)
+    except KeyboardInterrupt:
+        print("Interrupted: what was found so far follows.", flush=True)
     return campaign
 
 

@@ -201,6 +201,8 @@ class Runs:
             "twice": rng.random() < 0.2,
             "memory": rng.choice(["own", "buffer"]),
         }
+        if method.endswith("_d") or schedule == "derivative":
+            case["dtype"] = "float64"  # the slope in t divides rounding errors by t^2
         if B > 0 and rng.random() < 0.3:
             case["seed"] = [rng.randrange(1000) for _ in range(B)]
         if method == "scale_free" and d <= 3 and rng.random() < 0.2:
@@ -472,8 +474,9 @@ class Experiment:
         for name in ("nit", "nfev", "njev", "nrejected", "status", "success"):
             expect(of(name) == getattr(p, name), f"{name} of problem {b} is {of(name)}, expected {getattr(p, name)}.")
         tolerance = TOLERANCE[self.case["dtype"]]
-        for name in ("x", "x_best", "xhat"):
-            close(of(name), getattr(p, name), tolerance, f"{name} of problem {b}", self.starts[b])
+        xhat = min(p.ties or [p.xhat], key=lambda x: float(np.max(np.abs(x - of("xhat")))))
+        for name, wanted in (("x", p.x), ("x_best", p.x_best), ("xhat", xhat)):
+            close(of(name), wanted, tolerance, f"{name} of problem {b}", self.starts[b])
         for name in ("fun", "fun_best", "fun_se", "t"):
             close(of(name), getattr(p, name), tolerance, f"{name} of problem {b}")
 
