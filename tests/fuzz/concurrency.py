@@ -45,6 +45,8 @@ class Concurrency:
                 run |= {"method": "auto", "problems": 0, "stochastic": False}
                 if number == 2 and run["d"] <= 4:
                     run["limit"] = {}  # the default, 1000 + 200 d evaluations
+            if library == "torch":
+                run["vectorized"] = True  # its functions round differently for one point and for many
             if how == "nested":
                 run |= {"vectorized": False, "problems": 0, "d": min(run["d"], 6)}
             runs.append(run)

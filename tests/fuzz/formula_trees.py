@@ -201,9 +201,10 @@ def evaluate(tree: Tree, x: Floats) -> Floats:
         return sides[0] / sides[1]
     if name == "**":
         return sides[0] ** sides[1]
-    if name in ("if", "where"):
-        # Both sides of a jump count alike on it, as in F(x, 0).
+    if name == "if":
         return np.where(sides[0] >= sides[1], sides[2], sides[3])
+    if name == "where":
+        return np.where(sides[0] > sides[1], sides[2], sides[3])
     return np.asarray(FUNCTIONS[name](*sides))
 
 
