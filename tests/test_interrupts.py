@@ -268,7 +268,7 @@ def test_ctrl_c_in_tell_is_raised_when_the_values_are_taken_in() -> None:
         (
             lambda f, items: [f(item) for item in items][:-1],
             ValueError,
-            "`workers` must return one value per point, 10",
+            "one value per point .expected 10.; got 9",
         ),
         (lambda f, items: [f(item) for item in items] + [1.0], ValueError, "`workers` must return one value per point"),
         (lambda f, items: {i: f(item) for i, item in enumerate(items)}, TypeError, "in the order of the points"),
@@ -307,3 +307,119 @@ def test_bad_values_in_a_local_search_count_as_rejected() -> None:
     bad = int(np.isnan(values).sum())
     assert bad > 0
     assert result.nrejected == bad
+
+
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("at", [3, 8, 12])
+def test_a_callback_that_raises_in_a_local_search_is_resumed_bit_for_bit(d: int, at: int, tmp_path: Path) -> None:
+    def callback(result: Any) -> None:
+        if result.nit == at:
+            raise ConnectionError
+
+    options: dict[str, Any] = {"stages": "polish", "max_evals": 25 * d, "seed": 0}
+    straight = slgh.minimize(bowl, np.full(d, 2.0), **options)
+    with pytest.raises(ConnectionError):
+        slgh.minimize(bowl, np.full(d, 2.0), callback=callback, checkpoint=tmp_path / "run.npz", **options)
+    resumed = slgh.minimize(bowl, np.full(d, 2.0), checkpoint=tmp_path / "run.npz", **options)
+    np.testing.assert_array_equal(resumed.x, straight.x)
+    assert (resumed.nfev, resumed.nit) == (straight.nfev, straight.nit)
+
+
+def test_a_callback_that_raises_where_a_problem_of_a_compiled_loop_ends_leaves_a_checkpoint(tmp_path: Path) -> None:
+    import jax.numpy as jnp
+
+    def callback(result: Any) -> None:
+        if raises and result.nit == straight.nit.min():
+            raise ConnectionError
+
+    starts = jnp.asarray([[0.6, 0.3], [2.0, 2.0]])
+    options: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.1, "step": 0.1, "samples": 4, "max_iter": 200, "seed": 0}
+    options |= {"batched": True, "target": 0.05, "compiled": True, "callback": callback}
+    fun = lambda x: jnp.sum((x - 0.3) ** 2)  # noqa: E731
+    raises = False
+    straight = slgh.minimize(fun, starts, **options)
+    assert straight.nit[0] < straight.nit[1]
+    raises = True
+    with pytest.raises(ConnectionError):
+        slgh.minimize(fun, starts, checkpoint=tmp_path / "run.npz", **options)
+    raises = False
+    resumed = slgh.minimize(fun, starts, checkpoint=tmp_path / "run.npz", **options)
+    np.testing.assert_array_equal(resumed.x, straight.x)
+    np.testing.assert_array_equal(resumed.nit, straight.nit)
+
+
+def test_ctrl_c_while_an_exception_is_handled_does_not_replace_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from slgh.engine.loop import Run
+
+    def fails(x: Any) -> float:
+        raise ValueError("mine")
+
+    close_after = Run.close_after
+
+    def pressed(run: Run, error: BaseException) -> None:
+        signal.raise_signal(signal.SIGINT)
+        close_after(run, error)
+
+    monkeypatch.setattr(Run, "close_after", pressed)
+    with pytest.raises(ValueError, match="mine") as caught:
+        slgh.minimize(fails, np.full(3, 2.0), checkpoint=tmp_path / "run.npz", **ZO)
+    assert "saved in" in caught.value.__notes__[0]
+
+
+def test_after_ctrl_c_problems_that_had_completed_are_not_reported_as_not_finite() -> None:
+    calls = []
+
+    def fun(x: Any, xi: Any) -> float:
+        calls.append(1)
+        if len(calls) == 250:
+            signal.raise_signal(signal.SIGINT)
+        return bowl(x) + xi
+
+    options = {**ZO, "samples": 4, "max_iter": 20, "batched": True, "at_once": 1}
+    result = slgh.minimize(fun, np.full((4, 3), 2.0), sample_xi=lambda rng, n: rng.random(n), **options)
+    assert result.status[0] == slgh.Status.COMPLETED
+    assert set(result.status[1:].tolist()) == {slgh.Status.INTERRUPTED}
+    assert not result.success.any()
+
+
+def test_ctrl_c_at_the_starts_keeps_the_values_that_are_known() -> None:
+    fun = Presses(5)
+    options: dict[str, Any] = {"method": "scale_free", "max_evals": 100, "batched": True, "at_once": 2, "seed": 0}
+    result = slgh.minimize(fun, np.full((6, 2), 2.0), **options)
+    assert (result.status == slgh.Status.INTERRUPTED).all()
+    np.testing.assert_array_equal(result.fun, [bowl(np.full(2, 2.0))] * 4 + [np.nan] * 2)
+    assert result.nfev.tolist()[:5] == [1] * 5
+
+
+LARGE = """
+import os, signal, threading
+import numpy as np
+import slgh
+
+
+def f(x):
+    return 0.0
+
+
+def g(x):
+    return 2 * x
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for i in range(3):
+        threading.Timer(1 + 0.1 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
+        options = {"method": "gd", "step": 0.1, "max_iter": 10**6, "workers": 2, "history": 0}
+        result = slgh.minimize(f, np.ones((4, 500_000)), batched=True, grad=g, **options)
+        print(result.status[0], flush=True)
+"""
+
+
+@POSIX
+def test_ctrl_c_while_workers_send_large_gradients_does_not_hang(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(LARGE)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=90, check=False)
+    assert done.stdout.split() == [str(int(slgh.Status.INTERRUPTED))] * 3, done.stderr

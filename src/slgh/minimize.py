@@ -155,7 +155,8 @@ def minimize(
     -----
     Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED: a loop over runs has to look at
     the status. fun is not called again, and evaluations in worker processes are killed. (While a loop is being compiled
-    there is nothing yet to return, and KeyboardInterrupt is raised. So it is in a run within the fun of another run.)
+    there is nothing yet to return, and KeyboardInterrupt is raised. It is also raised in a run that the fun of another
+    run has started.)
     An exception in fun reaches you with its own traceback, after the last complete iteration was saved, with all values
     received since: a resumed run evaluates only what is missing.
 
@@ -269,6 +270,7 @@ def _drive(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
                     raise
                 values = run.interrupt(query)
     except BaseException as error:
+        interrupts.in_user_code = False  # Ctrl-C must not replace the exception while the run is saved
         run.close_after(error)
         talk.close()
         raise

@@ -104,7 +104,7 @@ class Worker:
 
 
 def _forward(process: subprocess.Popen[str], lines: queue.SimpleQueue[str]) -> None:
-    """Put what a process writes into a queue, and at its end an empty line."""
+    """Copy the process's output lines to a queue, then an empty line when it exits."""
     assert process.stdout is not None
     for line in process.stdout:
         lines.put(line)
@@ -237,7 +237,7 @@ def report(campaign: Campaign) -> str:
 def fuzz(
     names: Sequence[str], *, seed: int, seconds: float, jobs: int = 1, cases: int | None = None, quiet: bool = False
 ) -> Campaign:
-    """Run the targets for so many seconds, or until each has had its number of cases."""
+    """Run the targets until the time limit, or until each has run its maximum number of cases."""
     targets = {name: load(name) for name in names}
     campaign = Campaign(seed, targets, time.monotonic() + seconds, cases)
     threads = [threading.Thread(target=campaign.drive, daemon=True) for _ in range(jobs)]
@@ -250,7 +250,7 @@ def fuzz(
             if not quiet:
                 print(campaign.line(), flush=True)
     except KeyboardInterrupt:
-        print("Interrupted: what was found so far follows.", flush=True)
+        print("Interrupted. Findings so far:", flush=True)
     return campaign
 
 
@@ -261,14 +261,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="+", metavar="NAME", help=f"targets, of {', '.join(available())}")
-    parser.add_argument("--cases", type=int, help="cases per target at most")
-    parser.add_argument("--case", help="run this case, a JSON object, of the one target of --only")
+    parser.add_argument("--cases", type=int, help="maximum number of cases per target")
+    parser.add_argument("--case", help="run one case, given as JSON; requires --only with one target")
     parser.add_argument("--replay", type=Path, metavar="FILE", help="run the findings in a file written by --out")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the findings as JSON")
     given = parser.parse_args(arguments)
     names = given.only or available()
     if unknown := set(names) - set(available()):
-        parser.error(f"there is no target {sorted(unknown)[0]!r}; there are {', '.join(available())}")
+        parser.error(f"unknown target {sorted(unknown)[0]!r}. Available: {', '.join(available())}")
     if given.case is not None:
         load(names[0]).check(json.loads(given.case))
         print("The case passes.")

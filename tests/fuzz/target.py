@@ -1,8 +1,8 @@
 """The interface between the fuzzing runner and its targets.
 
 A target is one family of random experiments. `generate` draws a case from a seed. `check` runs it, and raises
-`Violation` if a promise of docs/architecture.md does not hold. A case is a plain JSON object, so that it can be
-printed, shrunk and run again.
+`Violation` if a contract in docs/reliability.md is broken. A case is a plain JSON object, so that it can be printed,
+shrunk and run again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 Case = dict[str, Any]
-"""A JSON object that says everything about one experiment."""
+"""JSON object that fully describes one experiment."""
 
 
 class Violation(AssertionError):
@@ -38,7 +38,7 @@ class Target(Protocol):
         """Run the case. Raise Violation for a broken promise; return what to count (configurations, kills, ...)."""
 
     def simpler(self, case: Case) -> Iterator[Case]:
-        """Yield simpler variants of a failing case, the boldest first."""
+        """Yield simpler variants of a failing case, the largest simplifications first."""
 
     def script(self, case: Case) -> str:
         """Return a short Python script that shows the failure without the harness."""

@@ -122,12 +122,12 @@ def advance(run: Run) -> Generator[Advance, Any, None]:
     ended = members[over]
     run.status[ended] = status[over]
     run.counts[0, ended], run.counts[1:, ended] = nit[over], used[upto[over] - k - 1].T - run.began[1:, ended]
-    stopped = False
+    stopped, iterated = False, run.active
+    run.active = run.rows = np.sort(members[status == Status.RUNNING])
     if stood is not None:
         x = run.seen["x"].copy()
-        x[run.active] = stood[run.active]
+        x[iterated] = stood[iterated]
         stopped = run.called_back(x, *(host(column) for column in carry.seen[:2]))
-    run.active = run.rows = np.sort(members[status == Status.RUNNING])
     if not run.active.size:
         run.gather()
     run.after_contact(stopped=stopped)

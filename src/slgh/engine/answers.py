@@ -1,4 +1,4 @@
-"""Answers to the queries of the iteration that is under way, kept so that a resumed run need not repeat them."""
+"""Answers to the queries of the current iteration, kept so that a resumed run need not repeat them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from slgh.parts import Array, Query
 class Answers:
     """Answers received since the last complete iteration.
 
-    A run that breaks off in the middle of an iteration repeats the iteration after a resume, with the same noise and so
-    with the same queries. The first of them are then answered from here.
+    A run that stops in the middle of an iteration repeats that iteration on resume. The noise is the same, so the
+    queries are the same, and the first ones are answered from this record.
     """
 
     def __init__(self) -> None:
         self.received: dict[int, Any] = {}
-        """Values received for the present query, by the index of the point among the points of all problems."""
+        """Values received for the current query, by the index of the point among the points of all problems."""
         self.begun = 0
-        """Number of points of the present query whose evaluation has begun, those of earlier sittings included."""
+        """Number of points in the current query whose evaluation has started, also in an earlier sitting."""
         self._complete: list[Array] = []
         self._replayed: list[Array] = []
 
@@ -31,7 +31,7 @@ class Answers:
         self._complete = []
 
     def replay(self, query: Query) -> Array | None:
-        """Return the saved answer to the next query, or None if there is none. What does not fit it is forgotten."""
+        """Return the saved answer to the next query, or None. Discard saved answers whose shape does not match it."""
         if not (self._replayed or self.received):
             return None
         B, n, d = query.points.shape
@@ -59,7 +59,7 @@ class Answers:
         return arrays
 
     def load(self, arrays: dict[str, NDArray[Any]], native: Callable[[NDArray[Any]], Array]) -> None:
-        """Go on from what was `saved`."""
+        """Restore the arrays returned by `saved`."""
         self._replayed = [native(arrays[name]) for name in sorted(arrays) if name.isdigit()]
         if "points" in arrays:
             values = native(arrays["values"])

@@ -257,6 +257,7 @@ class Campaign:
         what = self.gradients if request.gradient else "fun" if t is None else "F"
         raw = yield from run.unbroken(_once(Query(what, run.backend.native(points[None]), t=t)))
         values = self.journal.heard(np.asarray(run.backend.host(raw)[0], float))
+        run.mark()  # the journal has the answer now, also if the callback raises
         stopped = False
         if not request.gradient:
             run.evaluated(points, values)

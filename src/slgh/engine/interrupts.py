@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 
 class Interrupts:
-    """While open, SIGINT raises KeyboardInterrupt at once in the user's code, and is held `pending` in the library's.
+    """Context manager for Ctrl-C.
 
-    Outside the main thread, or where someone else handles SIGINT, nothing is changed. A run within the user's function
-    of another run leaves the signal to the outer one.
+    In the user's code, SIGINT raises KeyboardInterrupt immediately. In the library's code it only sets `pending`.
+    Nothing is changed outside the main thread, or if another SIGINT handler is installed. A run inside the user's
+    function of another run leaves the signal to the outer one.
     """
 
     _open: ClassVar[Interrupts | None] = None
-    """The one that handles SIGINT at present."""
+    """Instance that currently handles SIGINT."""
 
     def __init__(self) -> None:
         self.pending = False
@@ -40,12 +41,12 @@ class Interrupts:
 
     @property
     def nested(self) -> bool:
-        """True within the user's function of another run, which has to be interrupted too."""
+        """True if this run was started inside the user's function of another run, which must be interrupted too."""
         outer = Interrupts._open
         return outer not in (None, self) and threading.current_thread() is threading.main_thread()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.in_user_code:
-            self.in_user_code = False  # a second Ctrl-C must not interrupt how the first one is handled
+            self.in_user_code = False  # a second Ctrl-C must not interrupt the handling of the first
             raise KeyboardInterrupt
         self.pending = True

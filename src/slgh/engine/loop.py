@@ -236,20 +236,19 @@ class Run:
 
     def _look_at_start(self) -> Generator[Query, Any, None]:
         """Evaluate the start, so that the best point is never worse."""
-        found = []
+        f_best = self.whole.f_best.copy()
         for rows in self.slices(np.arange(self.status.size)):
-            self.rows = rows
+            self.rows, self.nfev = rows, 0
             x = self.backend.native(self.inside(self.whole.x[rows]))
             values = self.backend.host((yield Query("fun", x[:, None, :])))[:, 0]
-            found.append(values if self.plan.watch is None else values[:, 0])
+            values = values if self.plan.watch is None else values[:, 0]
+            f_best[rows] = np.where(np.isfinite(values), values, np.inf)
+            self.whole = self.whole._replace(f_best=f_best)
+            self.state = self.state._replace(f_best=self.backend.native(f_best[self.members]))
+            if self.carry:
+                given = self.backend.give(f_best[self.members])
+                self.carry = self.carry._replace(state=self.carry.state._replace(f_best=given))
         self.nfev, self.rows = 1, self.active
-        f = np.concatenate(found)
-        f_best = np.where(np.isfinite(f), f, np.inf).astype(f.dtype)
-        self.whole = self.whole._replace(f_best=f_best)
-        self.state = self.state._replace(f_best=self.backend.native(f_best[self.members]))
-        if self.carry:
-            given = self.backend.give(f_best[self.members])
-            self.carry = self.carry._replace(state=self.carry.state._replace(f_best=given))
         self.mark()
 
     @property

@@ -30,8 +30,8 @@ FAILURES, NEAR = 2, 4.0
 """After this many failures in a row, points beyond this many ball radii are dropped, except the nearest 2 d + 1."""
 
 DISTINCT = 1e-3
-"""A point is added if the model is this uncertain there, as a share of the most that its distance allows. Closer to the
-others it would only add rounding errors."""
+"""Minimum uncertainty of the model at a new point, relative to the maximum at that distance. Points below it add only
+rounding errors."""
 
 MAX_SECULAR_STEPS, SECULAR_TOLERANCE = 60, 1e-10
 """Steps to find the multiplier of a point on the boundary of the ball, and relative accuracy of its distance."""
@@ -40,7 +40,7 @@ MAX_SECULAR_STEPS, SECULAR_TOLERANCE = 60, 1e-10
 def search(
     low: Floats, high: Floats, *, radius: float = 1.0, radius_end: float = 1e-8
 ) -> Generator[Floats, float, None]:
-    """Descend from the origin: yield points (d,) within the bounds, get f there, return at convergence.
+    """Minimize f from the origin: yield points (d,) within the bounds, receive f at each, return at convergence.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def search(
 
 
 def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) -> Generator[Floats, float, None]:
-    """The search, where every variable can move."""
+    """Run the search when no variable is fixed by its bounds."""
     d = low.size
     max_points = (d + 1) * (d + 2) // 2
     rho = min(radius, float(np.min(high - low)) / 2)
@@ -116,7 +116,7 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
         else:
             delta = max(0.1 * delta, rho)
 
-        # The step failed. If points lie far away, blame the model: drop them, or move the farthest. Else shrink.
+        # The step failed. If points lie far away, the model may be inaccurate: drop or move them. Else shrink.
         failures += 1
         best = int(np.argmin(values))
         distance = np.linalg.norm(points - points[best], axis=1)
@@ -146,7 +146,8 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
 def _first_points(low: Floats, high: Floats, rho: float) -> Generator[Floats, float, tuple[Floats, Floats]]:
     """Evaluate the origin and two more points along each axis, (2 d + 1, d).
 
-    The second point of an axis follows the first where f fell, and lies on the other side of the origin where it rose.
+    If f decreased at the first point of an axis, the second lies further in the same direction. Otherwise it lies on
+    the opposite side of the origin.
     """
     d = low.size
     points, values = np.zeros((2 * d + 1, d)), np.empty(2 * d + 1)
@@ -218,15 +219,16 @@ class _Lagrange:
         return np.asarray(self.inverse[: self.m] @ self._row(shift))
 
     def is_new(self, shift: Floats) -> bool:
-        """True if a point at `shift` is far enough from what the others already determine."""
+        """Return True if a point at `shift` adds enough information to the model."""
         row = self._row(shift)
         fourth = float(np.sum((shift / self.scale) ** 2)) ** 2
         return 0.5 * fourth - float(row @ self.inverse @ row) > DISTINCT * fourth
 
     def replaceable(self, shift: Floats, delta: float, *, lower: bool, best: int) -> int:
-        """Index of the point to give up for a new one at `shift`: far away, and well determined by the new one.
+        """Return the index of the point to replace by a new point at `shift`.
 
-        `lower`: the new point becomes the best one. Otherwise the best point stays.
+        Prefer points that are far away and whose removal keeps the interpolation well conditioned. `lower`: the new
+        point becomes the best one. Otherwise the best point is kept.
         """
         distance = np.linalg.norm(self.y * self.scale - (shift if lower else 0.0), axis=1)
         weight = np.maximum(1.0, distance / delta) ** 4 * np.abs(self.at(shift))

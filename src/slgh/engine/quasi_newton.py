@@ -24,7 +24,7 @@ NEW_ITERATION, EVALUATE = 1, 3
 def lbfgsb(
     x: Floats, low: Floats, high: Floats, *, memory: int, tolerance: float
 ) -> Generator[Floats, tuple[float, Floats], None]:
-    """Minimize from x (d,) within the bounds: yield points, get f and its gradient (d,), return at convergence.
+    """Minimize from x (d,): yield points within the bounds, receive f and its gradient (d,), return at convergence.
 
     Parameters
     ----------

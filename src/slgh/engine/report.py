@@ -61,8 +61,8 @@ def report(run: Run) -> Generator[Query, Any, Result]:
             fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
         nfev[asked] += n
     status = run.status.copy()
+    interrupted = bool((status == Status.INTERRUPTED).any())
     if not stochastic:
-        interrupted = bool((run.status == Status.INTERRUPTED).any())
         kept = (status == Status.TARGET) | ((plan.method.reports == "best") & (not noisy))
         kept |= np.isnan(fun) & interrupted
         kept &= np.isfinite(whole.f_best) & ~(np.isfinite(fun) & (fun < whole.f_best))
@@ -74,7 +74,8 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     if target is not None:
         status[finite & (fun <= target)] = Status.TARGET
     planned = [int(kind) for kind in Status if kind.success]
-    status[~finite & np.isin(status, planned)] = Status.NONFINITE
+    if not interrupted:  # else fun is NaN where it was not evaluated
+        status[~finite & np.isin(status, planned)] = Status.NONFINITE
     fun_best = np.where(better, fun, whole.f_best)
     ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & (not plan.exact))
     found = {

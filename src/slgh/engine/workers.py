@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
@@ -50,7 +51,7 @@ def _exit_with_parent(parent_id: int) -> None:
 def _interrupts_deferred() -> Iterator[None]:
     """Hold Ctrl-C back while processes are started, and raise it afterwards.
 
-    It would be lost in a hook that runs at a fork, or kill a worker that does not ignore it yet.
+    Otherwise Ctrl-C could be lost in a fork hook, or kill a worker that does not yet ignore it.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
         yield
@@ -94,6 +95,9 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[lis
         try:
             yield [pool.map for pool in pools]
         finally:
+            if any(pool.killed for pool in pools):
+                for pool in pools:  # forked workers of one pool hold the pipes of the others open
+                    pool.kill()
             for pool in pools:
                 pool.close()
     elif hasattr(workers, "map"):
@@ -125,7 +129,7 @@ def _checked(mapping: Callable[..., Any]) -> Mapper:
                 break
         if count != len(items):
             got = f"more than {len(items)}" if count > len(items) else str(count)
-            raise ValueError(f"`workers` must return one value per point, {len(items)} here; got {got}.")
+            raise ValueError(f"`workers` must return one value per point (expected {len(items)}); got {got}.")
 
     return mapper
 
@@ -143,10 +147,11 @@ class _Pool:
             ) from None
         context = None if fork or "forkserver" not in get_all_start_methods() else get_context("forkserver")
         self.processes = processes
+        self.killed = False
         self.executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker, initargs=(call,))
 
     def map(self, call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
-        """Evaluate the items in chunks, and yield the values of each chunk as soon as those before it are there."""
+        """Evaluate the items in chunks, and yield the values of each chunk as soon as all earlier chunks are done."""
         size = max(1, len(items) // (4 * self.processes))
         starts = range(0, len(items), size)
         futures: list[Future[list[Any]]] = []
@@ -173,9 +178,14 @@ class _Pool:
 
     def kill(self) -> None:
         """End all worker processes at once, whatever they are doing."""
+        self.killed = True
         # ProcessPoolExecutor.kill_workers exists from Python 3.14 on.
         for process in list((self.executor._processes or {}).values()):
             process.kill()
+        # A worker that was killed while it sent a value leaves half a message. The executor waits for the rest of it as
+        # long as any process, this one included, could still write.
+        with contextlib.suppress(AttributeError, OSError):
+            self.executor._result_queue._writer.close()  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """End the worker processes, which are idle or killed."""

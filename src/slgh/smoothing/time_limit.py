@@ -1,8 +1,8 @@
-"""A time limit for algebra: the loops of this package check the clock.
+"""CPU time limit for symbolic algebra: the loops of this package check the clock.
 
-No signal and no thread is needed, so that it works in any thread and beside any event loop. One call of SymPy is not
-interrupted: the error comes at the next check. The clock is the CPU time of the thread, which depends little on what
-else the machine does.
+No signals or threads are used, so it works in any thread and with any event loop. One call of SymPy is not interrupted:
+the error comes at the next check. The clock is the CPU time of the thread, which is largely unaffected by other load on
+the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Clock:
     def __init__(self, seconds: float) -> None:
         self.seconds = self.left = seconds
         self.end = 0.0
-        """The CPU time at which they are over, while the clock runs."""
+        """CPU time at which the limit is reached. Valid only while the clock runs."""
 
 
 _running: ContextVar[Clock | None] = ContextVar("running", default=None)
@@ -57,14 +57,14 @@ def run_clock(clock: Clock | None) -> Iterator[None]:
 
 
 def running_clock() -> Clock | None:
-    """The clock that runs, for work that is put off until it is needed."""
+    """Return the active clock, so that deferred work can be charged to it."""
     return _running.get()
 
 
 def check_time(ahead: float = 0.0) -> None:
-    """Raise FormulaTooLarge where the seconds of the running clock are spent, or less than `ahead` are left.
+    """Raise FormulaTooLarge if the active clock has less than `ahead` seconds left.
 
-    `ahead` is about how long the next call of SymPy takes, which cannot be interrupted.
+    `ahead` estimates the duration of the next SymPy call, which cannot be interrupted.
     """
     clock = _running.get()
     if clock is not None and time.thread_time() + ahead > clock.end:
