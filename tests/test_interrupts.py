@@ -423,3 +423,19 @@ def test_ctrl_c_while_workers_send_large_gradients_does_not_hang(tmp_path: Path)
     script.write_text(LARGE)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=90, check=False)
     assert done.stdout.split() == [str(int(slgh.Status.INTERRUPTED))] * 3, done.stderr
+
+
+def test_a_callback_that_raises_where_a_problem_reaches_the_target_is_resumed_bit_for_bit(tmp_path: Path) -> None:
+    def callback(result: Any) -> None:
+        if result.nit == straight.nit.min():
+            raise ConnectionError
+
+    options: dict[str, Any] = {**ZO, "samples": 4, "max_iter": 200, "t1": 0.1, "batched": True, "target": 0.05}
+    starts = np.array([[0.6, 0.3], [2.0, 2.0]])
+    straight = slgh.minimize(bowl, starts, **options)
+    assert straight.nit[0] < straight.nit[1]
+    with pytest.raises(ConnectionError):
+        slgh.minimize(bowl, starts, callback=callback, checkpoint=tmp_path / "run.npz", **options)
+    resumed = slgh.minimize(bowl, starts, checkpoint=tmp_path / "run.npz", **options)
+    np.testing.assert_array_equal(resumed.x, straight.x)
+    np.testing.assert_array_equal(resumed.nit, straight.nit)

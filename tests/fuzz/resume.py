@@ -6,6 +6,7 @@ import random
 import tempfile
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from fuzz.functions import Planned
 from fuzz.invariants import COMPARED, expect, expect_equal, host, same
 from fuzz.runs import Experiment, simpler_cases
 from fuzz.target import Case, Violation
+
+
+def _raise_at(at: int, result: Any) -> None:
+    if result.nit >= at:
+        raise Planned
 
 
 class Resume:
@@ -34,7 +40,7 @@ class Resume:
             case["fun"]["faults"] = [everywhere]
             case["max_iter"], case["max_evals"] = (None if case["method"] == "auto" else 25), 300
             case["params"].pop("samples", None)
-        how = ["exception", "exception", "Ctrl-C", "callback", "max_iter", "finished", "refused"]
+        how = ["exception", "exception", "Ctrl-C", "callback", "callback raises", "max_iter", "finished", "refused"]
         stops = [
             {"how": rng.choice(how), "at": rng.choice([1, 2, 3, 5, 9, 20, 50, 120])}
             for _ in range(rng.choice([1, 1, 2, 3]))
@@ -76,6 +82,8 @@ class Resume:
             recorder.raises_at, recorder.raises = at, KeyboardInterrupt
         elif how == "callback" and case["at_once"] is None:
             arguments["callback"] = lambda result: result.nit >= at
+        elif how == "callback raises" and case["at_once"] is None:
+            arguments["callback"] = partial(_raise_at, at)
         elif how == "max_iter" and case["max_iter"] is not None and extendable(case):
             arguments["max_iter"] = min(case["max_iter"], at)
         elif how == "refused":

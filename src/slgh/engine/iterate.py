@@ -30,7 +30,12 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
     if run.history.wants(run.k - 1):
         run.history.record(_row(run, info))
     host = run.backend.host
-    stopped = run.callback is not None and run.called_back(host(info.x), _known(run, info), host(info.t))
+    stopped, failure = False, None
+    if run.callback is not None:
+        try:
+            stopped = run.called_back(host(info.x), _known(run, info), host(info.t))
+        except BaseException as error:
+            failure = error  # raised below, when the problems that end here have ended
     given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
     reached = _reached(run, info)
     done = NONE if info.done is None else host(info.done)
@@ -45,6 +50,8 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
             run.state = run.state._replace(x=run.backend.native(x))
         status = np.where(given_up, Status.NONFINITE, run.limit)
         run.end(which, np.where(done, Status.WATCHED, np.where(reached, Status.TARGET, status)))
+    if failure is not None:
+        raise failure
     run.after_contact(stopped=stopped)
 
 
