@@ -1,4 +1,4 @@
-"""How slgh and five other optimizers behave in bad situations, for docs/reliability.md.
+"""Compare slgh with five other optimizers in bad situations, for docs/reliability.md.
 
     python benchmarks/bad_values.py                              all cells, the record and the page
     python benchmarks/bad_values.py --libraries slgh             one column; the others stay as recorded

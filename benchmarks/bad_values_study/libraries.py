@@ -29,7 +29,7 @@ class NotOffered(Exception):
 
 
 class Answer(NamedTuple):
-    """What a library returned.
+    """Result of a library.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Session:
 
 
 class Library:
-    """What the cases ask of a library. Methods that are not overridden are not offered."""
+    """Interface of a library under test. Methods that are not overridden are not offered."""
 
     name: str
     title: str

@@ -39,7 +39,7 @@ def header(first: str) -> str:
 
 
 def word(verdict: str) -> str:
-    """Return a verdict as it stands in a table: bold unless it holds or is not offered."""
+    """Return a verdict as it appears in a table: bold unless it holds or is not offered."""
     return verdict if verdict in (HOLDS, NOT_OFFERED) else f"**{verdict}**"
 
 

@@ -23,7 +23,7 @@ CELLS, WIDEST = 2_000_000, 1000
 """All iterates are kept for the picture where they are at most so many numbers, of at most so many variables."""
 
 HISTORIES = ("x", 1000)
-"""What is kept of the iterations: all iterates, or at most this many rows without them."""
+"""History setting: all iterates, or at most this many rows without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -153,5 +153,5 @@ def _retyped(job: Job, changes: dict[str, Any]) -> tuple[str, ...]:
 
 
 RESUMED = {"minimize": resume_minimize}
-"""What goes on with a run, by the command that wrote it:
+"""Functions that resume a run, by the command that wrote it:
 (folder, run.json, code, changed limits, output) -> exit code."""

@@ -35,7 +35,7 @@ ADVICE = "Move it away to start anew."
 DIGEST_SIZE = hashlib.sha256().digest_size
 
 NPY_HEADER_SIZE = 1000
-"""Maximum length of the header of an array. Ours have about 120 characters, and Python's parser fails on long ones."""
+"""Maximum length of the header of an array. slgh writes about 120 characters. Python's parser fails on long ones."""
 
 MOST = 1 << 62
 """Maximum of a saved count, below which a run can still count on in 64 bits."""
@@ -53,7 +53,7 @@ KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-"""What a path may lead to besides a file."""
+"""Kinds of paths that are not files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Generator[tuple[int, Any], 
 """Calls a function for each item, and yields the index of the item with the value, in any order."""
 
 POLL_SECONDS = 1.0
-"""How often a worker process checks that its parent is alive."""
+"""Seconds between two checks of a worker process that its parent is alive."""
 
 _call: Call
 

@@ -69,7 +69,7 @@ def rise(moved: Answer, centre: Answer) -> tuple[Array, Array | None]:
 
 
 def count(ok: Array | None, m: int, xp: Any) -> Any:
-    """How many of m samples are good: m itself, or (B,). `ok` is (B, m), or (B, 1) for all samples of a problem."""
+    """Return the number of good samples among m: m itself, or (B,). `ok` is (B, m), or (B, 1) for all at once."""
     return m if ok is None else xp.sum(ok, axis=1) * (m // ok.shape[1])
 
 

@@ -305,5 +305,5 @@ def in_variables(part: Any, body: Body, formula: Formula, shift: int = 0) -> Any
 
 
 def is_single(runs: Runs) -> bool:
-    """Whether the index has one value only."""
+    """Return True if the index has only one value."""
     return bool(runs.start == 0 and runs.stop == 1)
