@@ -35,7 +35,7 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "a list of strings": lambda x: ["a"],
     "an empty array": lambda x: np.zeros(0),
 }
-"""What a function of one point must not return: an error that names `fun`."""
+"""Invalid return values of a function of one point. Each raises an error that names `fun`."""
 
 WRONG_MANY: dict[str, Callable[[Any], Any]] = {
     "one number": lambda x: 1.0,
@@ -46,7 +46,7 @@ WRONG_MANY: dict[str, Callable[[Any], Any]] = {
     "None": lambda x: None,
     "strings": lambda x: ["1"] * len(x),
 }
-"""What a function of many points must not return."""
+"""Invalid return values of a function of many points."""
 
 EQUAL: dict[str, Callable[[Any], Any]] = {
     "a Python float": lambda x: float(bowl(x)),
@@ -55,7 +55,7 @@ EQUAL: dict[str, Callable[[Any], Any]] = {
     "a list of one": lambda x: [float(bowl(x))],
     "a longer float": lambda x: np.longdouble(bowl(x)),
 }
-"""What is taken for the same number."""
+"""Return values that count as the same number."""
 
 INTEGERS: dict[str, Callable[[Any], Any]] = {
     "an integer": lambda x: int(np.floor(bowl(x))),

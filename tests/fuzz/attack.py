@@ -240,7 +240,7 @@ class Attack:
     def check_way(self, case: Case, found: Any) -> None:
         way = case["check"]
         if way in ("at_once", "alone") and case["library"] == "torch":
-            return  # PyTorch's tanh rounds by where a number stands in its array
+            return  # PyTorch's tanh rounds depending on the position in the array
         if way == "twice":
             self.expect_same(found, self.run(case, Model(case)), "The same seed twice")
         elif way == "at_once":

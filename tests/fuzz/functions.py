@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Spec = dict[str, Any]
 
 MEMORIES = ("own", "own", "buffer", "argument")
-"""What a function returns: new arrays, the same array at every call, or its argument."""
+"""Memory that a function returns: new arrays, the same array at every call, or its argument."""
 
 KINDS = ("bowl", "ripple", "corner", "steps", "constant", "linear", "valley", "quartic")
 

@@ -109,7 +109,7 @@ def read_text(text: str) -> tuple[sp.Expr, Reader]:
 
 
 def is_real(expression: Any) -> bool:
-    """Whether no number in the expression is complex or infinite.
+    """Return True if no number in the expression is complex or infinite.
 
     SymPy keeps numbers such as (-1)**(1/3) and sqrt(sin(4)) as they are, without an imaginary unit.
 

@@ -16,7 +16,7 @@ from slgh.smoothing.time_limit import check_time
 Variables = tuple[sp.Symbol, ...]
 
 DIGITS = 30
-"""How many digits numbers have that decide between cases: far more than a float, so that none is decided wrongly."""
+"""Digits of numbers that decide between cases: far more than a float has, so that no decision is wrong."""
 
 
 class NoClosedForm(ValueError):
