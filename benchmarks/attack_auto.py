@@ -23,10 +23,10 @@ import numpy as np
 import torch
 
 from slgh.attack import AttackResult, attack
-from slgh.attack.images import load_images, shipped_images
-from slgh.attack.networks import network
-from slgh.attack.paper import PAPER
 from slgh.files import write_text
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks.datasets import load_images, shipped_images
+from slgh.paper.networks.networks import network
 
 ROWS = Path(__file__).parents[1] / "docs" / "reproduced" / "attack"
 DATA = ("mnist", "cifar10")

@@ -17,9 +17,9 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from slgh.attack import attack
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import NETWORKS, Network, NetworkSpec, network
-from slgh.attack.paper import PAPER
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import NETWORKS, Network, NetworkSpec, network
 
 PEAK = 66.9e12
 """Multiplications and additions a second of an H200 in float32 without tensor cores, as NVIDIA states it."""

@@ -35,10 +35,10 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from slgh.attack import attack
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import network
-from slgh.attack.paper import PAPER
 from slgh.files import write_text
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import network
 
 try:
     with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from slgh.engine.model_search import search
+from slgh.auto.model_search import search
 
 Function = Callable[[Any], float]
 

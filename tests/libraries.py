@@ -11,11 +11,12 @@ import pytest
 import torch
 
 import slgh
-import slgh.backends.jax
-import slgh.backends.torch
-from slgh.backends import jax_loop, torch_graph
-from slgh.backends.keyed import KeyedNoise
-from slgh.backends.numpy import NumpyBackend
+import slgh.backends.jax.backend
+import slgh.backends.torch.backend
+from slgh.backends.jax import loop as jax_loop
+from slgh.backends.keyed_noise import KeyedNoise
+from slgh.backends.numpy.backend import NumpyBackend
+from slgh.backends.torch import loop as torch_graph
 
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -112,9 +113,12 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     def noise(self: Any, keys: Any, d: int, sample_xi: Any, *, samples: int) -> Replay:
         return OfLibrary(to_library(np.arange(len(keys)), library), d, None, sample_xi)
 
-    module = {"numpy": None, "torch": slgh.backends.torch, "jax": slgh.backends.jax, "cuda": slgh.backends.torch}[
-        library
-    ]
+    module = {
+        "numpy": None,
+        "torch": slgh.backends.torch.backend,
+        "jax": slgh.backends.jax.backend,
+        "cuda": slgh.backends.torch.backend,
+    }[library]
     backend = {"jax": "JaxBackend"}.get(library, "TorchBackend")
     monkeypatch.setattr(getattr(module, backend) if module else NumpyBackend, "noise", noise)
     if library == "jax":

@@ -26,7 +26,7 @@ from coco_study.suites import INSTANCES, Place, is_training
 from coco_study.watched import Outcome
 
 import slgh
-from slgh.parts import Context
+from slgh.protocols import Context
 
 FIELD = Field(d=40, width=10.0, evaluations=3973, each=26, spread=3.0)
 TUNED = [update for update in UPDATES if update != "scale_free"]

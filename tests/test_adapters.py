@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from slgh.attack import Outcome, attack
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import network
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import network
 
 # Images that fall within some hundred queries, and the wrong class that each is nearest to.
 EASY, NEAREST = [15, 62, 43], [3, 5, 1]

@@ -16,16 +16,16 @@ from scipy.special import log_softmax, softmax
 
 import slgh.attack
 from slgh.attack import AttackResult, Outcome, attack, memory
-from slgh.attack.auto import Pass, narrow, plan, radius, reach, usual
-from slgh.attack.images import shipped_images
+from slgh.attack.loss import AttackObjective, Successes, distortion_of, margin_of, perturb
 from slgh.attack.model import Asked
-from slgh.attack.networks import network
-from slgh.attack.objective import AttackObjective, Successes, distortion_of, margin_of, perturb
-from slgh.attack.outcome import Attacked, report
-from slgh.attack.paper import METHODS, PAPER
 from slgh.attack.passes import Passed, go_through
+from slgh.attack.plan import Pass, narrow, plan, radius, reach, usual
+from slgh.attack.result import Attacked, report
 from slgh.engine.checkpoint import Checkpoint
-from slgh.parts import Sight
+from slgh.paper.attack.settings import METHODS, PAPER
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import network
+from slgh.protocols import Sight
 from slgh.result import Result, Status
 
 RNG = np.random.default_rng(0)

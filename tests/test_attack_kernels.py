@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from libraries import needs_cuda
-from slgh.attack import attack, fused
-from slgh.attack.images import shipped_images
+from slgh.attack import attack
+from slgh.attack.loss import AttackObjective
 from slgh.attack.model import Asked
-from slgh.attack.networks import NETWORKS, network
-from slgh.attack.objective import AttackObjective
-from slgh.attack.paper import PAPER
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks import fused
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import NETWORKS, network
 
 pytestmark = needs_cuda
 both_networks = pytest.mark.parametrize("name", list(NETWORKS))
@@ -76,7 +77,7 @@ def test_the_objective_is_the_same(name: str, targeted: bool, outputs: str, monk
     label = torch.tensor([[3], [0], [9]], device="cuda")
     with torch.no_grad():
         quick = f(x, a, label)
-        monkeypatch.setattr("slgh.attack.objective.kernels_for", lambda x: None)
+        monkeypatch.setattr("slgh.attack.loss.kernels_for", lambda x: None)
         plain = f(x, a, label)
     for one, other in zip(quick, plain, strict=True):
         assert torch.allclose(one, other, rtol=2e-5, atol=2e-5)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import slgh
-from slgh.backends.streams import NumpyNoise, entropies
+from slgh.backends.numpy.noise import NumpyNoise, entropies
 
 T, D, SEED = 150, 5, 4
 X0 = np.linspace(-2.0, 1.5, D)

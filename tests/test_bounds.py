@@ -10,7 +10,7 @@ from scipy.optimize import Bounds
 
 import slgh
 from cases import CASES, Case, fun, grad, starts
-from slgh.engine.box import Box, read_bounds
+from slgh.engine.bounds import Box, read_bounds
 from slgh.problems import rosenbrock
 
 INF = float("inf")

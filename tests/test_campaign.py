@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import slgh
-from slgh.engine import loop
-from slgh.engine.auto import first_radius, first_widths
-from slgh.engine.box import Box
-from slgh.engine.look import POINTS, Verdict, affordable_lines, look
-from slgh.engine.polish import FEW, SHORT, Place, polish
+from slgh.auto.defaults import first_radius, first_widths
+from slgh.auto.landscape import POINTS, Verdict, affordable_lines, look
+from slgh.auto.local_search import FEW, SHORT, Place, polish
+from slgh.engine import run as loop
+from slgh.engine.bounds import Box
 from test_methods import assert_same
 
 Point = Callable[[Any], Any]
@@ -681,7 +681,7 @@ def test_history_has_a_row_for_each_step(fun: Point) -> None:
 
 def test_a_step_whose_differences_take_several_requests_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     one = minimize(valley, np.full(8, -1.0), max_evals=600, history="x", **LOCAL)
-    monkeypatch.setattr("slgh.engine.polish.CHUNK", 3 * 8)
+    monkeypatch.setattr("slgh.auto.local_search.CHUNK", 3 * 8)
     several = minimize(valley, np.full(8, -1.0), max_evals=600, history="x", **LOCAL)
     n = len(one.history["x"])
     np.testing.assert_array_equal(several.history["x"][:n], one.history["x"])

@@ -16,13 +16,13 @@ from typer.testing import CliRunner
 
 from slgh.attack import Outcome
 from slgh.attack import attack as library
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import network, save_weights
-from slgh.attack.paper import PAPER
-from slgh.attack.training import fresh
 from slgh.cli import app
 from slgh.cli import attack_settings as usual
 from slgh.cli.common import console
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import network, save_weights
+from slgh.paper.networks.training import fresh
 
 MINE = """
 import os
@@ -472,7 +472,7 @@ def test_a_defect_of_ours_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyP
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("slgh.attack.front_door.report", broken)
+    monkeypatch.setattr("slgh.attack.api.report", broken)
     result = run(*OWN, *QUICK)
     assert result.exit_code == 1
     assert "RuntimeError: a defect. This was not foreseen." in result.stderr
@@ -487,7 +487,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("slgh.attack.networks", "slgh.attack.training"):
+    for name in ("slgh.paper.networks.networks", "slgh.paper.networks.training"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)
     for arguments in (["--images", "1"], ["train", "--out", "w.safetensors"]):
@@ -723,7 +723,7 @@ def test_bad_options_of_a_training_are_one_line(more: list[str], fragment: str, 
 
 
 def test_a_training_that_cannot_be_written_is_told(small_sets: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slgh.attack.networks.whole", full)
+    monkeypatch.setattr("slgh.paper.networks.networks.whole", full)
     result = run(*TRAIN, "--epochs", "1")
     assert result.exit_code == 1
     assert "--out: w.safetensors cannot be written: No space left on device." in result.stderr

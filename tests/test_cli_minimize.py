@@ -614,13 +614,13 @@ def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None
 def test_the_axes_of_the_path_are_the_variables_of_the_formula(
     formula: str, labels: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    figures, plot = [], slgh.report.plots.plot
+    figures, plot = [], slgh.plotting.plots.plot
 
     def watched(*args: Any, **options: Any) -> Any:
         figures.append(plot(*args, **options))
         return figures[-1]
 
-    monkeypatch.setattr("slgh.report.plots.plot", watched)
+    monkeypatch.setattr("slgh.plotting.plots.plot", watched)
     x0 = ",".join("1" for label in labels if label)
     assert "drawn     a.png" in run("minimize", formula, "--x0", x0, "--max-evals", "50", "--plot", "a.png").stdout
     axes = figures[0].axes[0]
@@ -647,7 +647,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_lose_the_result(monkeypatch: py
     def broken(*_: Any, **__: Any) -> Any:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("slgh.report.plots.plot", broken)
+    monkeypatch.setattr("slgh.plotting.plots.plot", broken)
     result = run("minimize", "x**2", "--x0", "2", "--max-evals", "100")
     assert result.exit_code == 0
     assert "drawn     nothing: No space left on device" in result.stdout

@@ -16,11 +16,12 @@ import pytest
 from typer.testing import CliRunner
 
 from slgh.cli import app
-from slgh.report.table import Table
-from slgh.reproduce import EXPERIMENTS, PAPER_TABLES, complexity
-from slgh.reproduce.experiment import Findings, Job, Record, Study, Tick
-from slgh.reproduce.output import UNFINISHED
-from slgh.reproduce.store import Store
+from slgh.paper import EXPERIMENTS, PAPER_TABLES
+from slgh.paper.experiment import Findings, Job, Record, Study, Tick
+from slgh.paper.experiments import complexity
+from slgh.paper.output import UNFINISHED
+from slgh.paper.store import Store
+from slgh.plotting.table import Table
 
 run = CliRunner().invoke
 
@@ -130,7 +131,7 @@ def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
 def test_what_another_run_found_is_not_taken(change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start(Counted(interrupt_at=2), tmp_path, monkeypatch)
     if change == "code":
-        monkeypatch.setattr("slgh.reproduce.store.fingerprint", lambda: "another version")
+        monkeypatch.setattr("slgh.paper.store.fingerprint", lambda: "another version")
     if change == "damage":
         for file in (tmp_path / UNFINISHED).iterdir():
             file.write_bytes(file.read_bytes()[:100])
@@ -150,7 +151,7 @@ def full(*_: Any, **__: Any) -> Any:
 
 
 def test_a_disk_too_full_to_keep_jobs_loses_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slgh.reproduce.store.write", full)
+    monkeypatch.setattr("slgh.paper.store.write", full)
     result = start(Counted(), tmp_path, monkeypatch)
     assert result.exit_code == 0
     assert "job 0 is not kept" in result.output
@@ -217,7 +218,7 @@ def test_seeds_are_for_what_is_random(tmp_path: Path) -> None:
 
 def test_a_row_that_was_interrupted_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import slgh
-    import slgh.reproduce.table as module
+    import slgh.paper.table as module
 
     original = module.run
 

@@ -22,11 +22,11 @@ from slgh.cli import app
 from slgh.cli.common import console
 from slgh.cli.run_file import MAX_BYTES
 from slgh.engine import checkpoint
-from slgh.reproduce.attack import ATTACKS
-from slgh.reproduce.attack.kept import file_of
-from slgh.reproduce.attack.kept import read as read_row
-from slgh.reproduce.attack.row import RowRun
-from slgh.reproduce.store import Store
+from slgh.paper.attack import ATTACKS
+from slgh.paper.attack.row_cache import file_of
+from slgh.paper.attack.row_cache import read as read_row
+from slgh.paper.attack.run_row import RowRun
+from slgh.paper.store import Store
 
 MINE = """
 def sphere(x):

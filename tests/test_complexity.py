@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from libraries import other_libraries, to_library, to_numpy
+from slgh.paper.experiments import complexity as c
+from slgh.paper.experiments import error_tolerance as e
+from slgh.paper.experiments import iterations
+from slgh.plotting.style import as_bytes
 from slgh.problems import Problem
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
-from slgh.report.style import as_bytes
-from slgh.reproduce import complexity as c
-from slgh.reproduce import error_tolerance as e
-from slgh.reproduce import iterations
 from slgh.theory import THEOREMS
 
 PROBLEMS = [slide(1), slide(3), chain(1), chain(3), chain(4, links=2)]

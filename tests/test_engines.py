@@ -30,8 +30,8 @@ from libraries import (
     to_library,
     to_numpy,
 )
-from slgh.backends import jax_loop
-from slgh.backends.numpy import xp as numpy_namespace
+from slgh.backends.jax import loop as jax_loop
+from slgh.backends.numpy.backend import xp as numpy_namespace
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slgh.reproduce import errata
-from slgh.reproduce.errata import checked, claims, hole, proofs, tables
-from slgh.reproduce.table import unit
+from slgh.paper import errata
+from slgh.paper.errata import checked, claims, hole, proofs, tables
+from slgh.paper.table import unit
 
 PAGE = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
 BY_NAME = {it.name: it for it in errata.ERRATA}

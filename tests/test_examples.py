@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import slgh
-from slgh.backends.streams import NumpyNoise, entropies
+from slgh.backends.numpy.noise import NumpyNoise, entropies
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

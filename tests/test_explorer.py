@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import truncnorm
 
 import slgh
+from slgh.plotting.explorer import MOST, Explorer, box_around, explore
+from slgh.plotting.path import Path
 from slgh.problems import himmelblau, rosenbrock
-from slgh.report.explorer import MOST, Explorer, box_around, explore
-from slgh.report.path import Path
 from slgh.smoothing import Quadrature
 
 SQUARE = ((-5.0, 5.0), (-5.0, 5.0))

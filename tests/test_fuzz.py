@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import slgh
-import slgh.engine.iterate
 import slgh.engine.limits
+import slgh.engine.python_loop
 import slgh.engine.step
 import slgh.oracles
 import slgh.schedules
@@ -119,7 +119,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], Case]] = {
         {"method": "scale_free", "params": {"t1": 0.5, "samples": 2}, "max_iter": None, "max_evals": 100},
     ),
     "points leave the bounds": (
-        slgh.engine.box.Box,
+        slgh.engine.bounds.Box,
         "clip",
         lambda old: lambda self, x, xp: x + 1e-3,
         {"bounds": [[1.4, 1.6], [-0.6, -0.4], [1.9, 2.1]]},
@@ -131,7 +131,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], Case]] = {
         {"fun": PLAIN["fun"] | {"offset": 5.0, "faults": [{"where": "hash", "value": "nan", "modulus": 2}]}},
     ),
     "the target must be undercut": (
-        slgh.engine.iterate,
+        slgh.engine.python_loop,
         "_reached",
         lambda old: lambda run, info: np.zeros(1, bool),
         {"target": 0.5},

@@ -23,8 +23,8 @@ import pooch
 import pytest
 from numpy.typing import NDArray
 
-from slgh.attack import images as module
-from slgh.attack.images import DATASETS, ImageSet, load_images, shipped_images
+from slgh.paper.networks import datasets as module
+from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
 
 every_set = pytest.mark.parametrize("name", ["mnist", "cifar10"])
 
@@ -67,7 +67,7 @@ def test_the_channels_come_first_and_in_the_order_red_green_blue() -> None:
 
 
 def test_the_origin_of_the_images_is_shipped_with_them() -> None:
-    text = files("slgh.attack").joinpath("shipped", "README.md").read_text(encoding="utf-8")
+    text = files("slgh.paper.networks").joinpath("shipped", "README.md").read_text(encoding="utf-8")
     for words in ("LeCun and C. Cortes, CC BY-SA 3.0", "A. Krizhevsky", "2009"):
         assert words in text
 

@@ -351,7 +351,7 @@ def test_a_callback_that_raises_where_a_problem_of_a_compiled_loop_ends_leaves_a
 def test_ctrl_c_while_an_exception_is_handled_does_not_replace_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from slgh.engine.loop import Run
+    from slgh.engine.run import Run
 
     def fails(x: Any) -> float:
         raise ValueError("mine")

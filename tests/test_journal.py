@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slgh.engine.journal import Journal, Outcome
+from slgh.auto.replay_log import Journal, Outcome
 
 ENDED = [Outcome("look", np.array([1.0, 2.0]), np.inf, 1, 90), Outcome("homotopy", np.array([0.5, 0.25]), 3.0, -1, 40)]
 ANSWERS = [np.array([4.0, np.nan, 5.0]), np.array([[6.0, 7.0]]), np.array([8.0])]

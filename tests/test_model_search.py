@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slgh.engine.model_search import _Lagrange, minimize_quadratic, search
+from slgh.auto.model_search import _Lagrange, minimize_quadratic, search
 
 FREE = np.inf
 

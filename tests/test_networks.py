@@ -13,9 +13,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from slgh.attack import networks
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import NETWORKS, Network, network, predict, save_weights, scale
+from slgh.paper.networks import networks
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import NETWORKS, Network, network, predict, save_weights, scale
 
 F = torch.nn.functional
 
@@ -254,16 +254,16 @@ def test_a_file_that_is_cut_short_is_refused(keras: bool, tmp_path: Path) -> Non
 
 
 def test_importing_the_package_does_not_load_torch() -> None:
-    code = "import sys, slgh, slgh.attack, slgh.attack.images; print('torch' in sys.modules, 'pooch' in sys.modules)"
+    code = "import sys, slgh, slgh.attack, slgh.paper.networks.datasets; print('torch' in sys.modules, 'pooch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.split() == ["False", "False"]
 
 
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "slgh.attack.networks")
+    monkeypatch.delitem(sys.modules, "slgh.paper.networks.networks")
     with pytest.raises(ImportError, match=r'needs PyTorch: pip install "slgh\[attack\]"'):
-        importlib.import_module("slgh.attack.networks")
+        importlib.import_module("slgh.paper.networks.networks")
 
 
 def test_without_safetensors_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from slgh.backends.streams import NumpyNoise, entropies, generator, pick_index
+from slgh.backends.numpy.noise import NumpyNoise, entropies, generator, pick_index
 
 D = 3
 

@@ -20,8 +20,8 @@ from slgh.oracles import (
     Sphere,
     VarianceReduced,
 )
-from slgh.parts import Answer, Context, Observed
 from slgh.problems import himmelblau
+from slgh.protocols import Answer, Context, Observed
 
 ALL_NEEDS = frozenset({"f", "F", "trace", "slope"})
 

@@ -17,12 +17,22 @@ import pytest
 from scipy.interpolate import RegularGridInterpolator
 
 import slgh
+from slgh.plotting import page as page_module
+from slgh.plotting.explorer import Explorer, explore
+from slgh.plotting.page import (
+    REPLAYED,
+    Picture,
+    Section,
+    anchors,
+    encode,
+    marks,
+    render_page,
+    write_page,
+    write_run_page,
+)
+from slgh.plotting.path import Path, path_of
+from slgh.plotting.table import Table
 from slgh.problems import ackley, rosenbrock
-from slgh.report import page as page_module
-from slgh.report.explorer import Explorer, explore
-from slgh.report.page import REPLAYED, Picture, Section, anchors, encode, marks, render_page, write_page, write_run_page
-from slgh.report.path import Path, path_of
-from slgh.report.table import Table
 
 HARM = "</script><script>window.harm=1</script><img src=x onerror=window.harm=1>\"'&"
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 375, "height": 812}

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from libraries import needs_cuda
-from slgh.backends import philox
+from slgh.backends.torch import philox
 
 
 def key(B: int, device: str = "cpu") -> torch.Tensor:
@@ -68,7 +68,7 @@ def test_indices_are_uniform() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 100, 4097])
 def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
-    from slgh.backends import triton_kernels
+    from slgh.backends.torch import triton_kernels
 
     k = torch.tensor(12345, device="cuda")
     found = triton_kernels.normal(key(3, "cuda"), k, 6, n, dtype)
@@ -80,8 +80,8 @@ def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("d", [256, 3000])
 @pytest.mark.parametrize("centres", [0, 1, 3])
 def test_the_kernels_place_points_and_sum_directions(d: int, centres: int) -> None:
-    from slgh.backends.torch_arrays import TorchContext, xp
-    from slgh.parts import Context
+    from slgh.backends.torch.arrays import TorchContext, xp
+    from slgh.protocols import Context
 
     x, t, *directions = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, d), (2,), (2, 3, d), (2, 4, d)))
     fast, plain = TorchContext(xp=xp), Context(xp=xp)

@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 
 import slgh
 from libraries import other_libraries, to_library
-from slgh.report.figures import Panel, Runs, curves, surfaces, trajectories
-from slgh.report.path import path_of, thinned
-from slgh.report.style import COLOURS, DASHES, as_bytes
-from slgh.report.table import Table
+from slgh.plotting.figures import Panel, Runs, curves, surfaces, trajectories
+from slgh.plotting.path import path_of, thinned
+from slgh.plotting.style import COLOURS, DASHES, as_bytes
+from slgh.plotting.table import Table
 
 matplotlib.use("Agg")
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import slgh
-from slgh.backends.streams import NumpyNoise, entropies
-from slgh.backends.torch_arrays import xp as torch_xp
+from slgh.backends.numpy.noise import NumpyNoise, entropies
+from slgh.backends.torch.arrays import xp as torch_xp
 from slgh.oracles.ranks import centred_ranks
-from slgh.parts import Answer
+from slgh.protocols import Answer
 
 SMALL = st.integers(-3, 3).map(float)
 """Few values, so that many are equal."""

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import slgh
 from libraries import other_libraries, to_library
 from slgh.attack import AttackResult, attack
-from slgh.report.images import (
+from slgh.plotting.images import (
     COLUMNS,
     Compared,
     Course,
@@ -24,7 +24,7 @@ from slgh.report.images import (
     compare,
     curves,
 )
-from slgh.report.style import COLOURS, as_bytes
+from slgh.plotting.style import COLOURS, as_bytes
 
 matplotlib.use("Agg")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from libraries import engine, other_libraries, to_library
-from slgh.reproduce import PAPER_TABLES
-from slgh.reproduce.table import Outcome, PaperTable, Row, judge, run, run_row
+from slgh.paper import PAPER_TABLES
+from slgh.paper.table import Outcome, PaperTable, Row, judge, run, run_row
 
 ROWS = [
     pytest.param(table, row, id=f"{table.name} {row.label}") for table in PAPER_TABLES.values() for row in table.rows

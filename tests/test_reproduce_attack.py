@@ -16,18 +16,19 @@ from typer.testing import CliRunner
 
 from slgh import Status
 from slgh.attack import attack
-from slgh.attack.images import DATASETS, ImageSet, shipped_images
-from slgh.attack.networks import network, save_weights
 from slgh.cli import app
 from slgh.files import to_json
-from slgh.reproduce import DEFAULT, EXPERIMENTS
-from slgh.reproduce.attack import ATTACKS, REDUCED, AttackTable, kept, run_rows
-from slgh.reproduce.attack import row as row_module
-from slgh.reproduce.attack.claims import Claim, bootstrap, claims_table, judge, paired, shared_table
-from slgh.reproduce.attack.compare import Sample, main_table, verdict
-from slgh.reproduce.attack.printed import FIVE, Figures, PaperAttack, placed
-from slgh.reproduce.attack.row import RowRun, image_of, run_row
-from slgh.reproduce.experiment import Record
+from slgh.paper import DEFAULT, EXPERIMENTS
+from slgh.paper.attack import ATTACKS, REDUCED, AttackTable, run_rows
+from slgh.paper.attack import row_cache as kept
+from slgh.paper.attack import run_row as row_module
+from slgh.paper.attack.claims import Claim, bootstrap, claims_table, judge, paired, shared_table
+from slgh.paper.attack.compare import Sample, main_table, verdict
+from slgh.paper.attack.printed import FIVE, Figures, PaperAttack, placed
+from slgh.paper.attack.run_row import RowRun, image_of, run_row
+from slgh.paper.experiment import Record
+from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
+from slgh.paper.networks.networks import network, save_weights
 
 run = CliRunner().invoke
 MNIST, CIFAR10 = ATTACKS["mnist"], ATTACKS["cifar10"]
@@ -219,8 +220,8 @@ class Absent:
         if name.split(".")[0] in ("typer", "rich", "matplotlib", "plotly", "jinja2", "sympy", "pooch", "jax"):
             raise ImportError(name)
 sys.meta_path.insert(0, Absent())
-from slgh.reproduce.attack import run_rows
-import slgh.attack.networks
+from slgh.paper.attack import run_rows
+import slgh.paper.networks.networks
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -510,7 +511,7 @@ def test_what_is_not_said_is_the_papers_on_a_gpu_and_reduced_on_a_cpu(
     assert sizes(experiment.asked(device="cpu")) == (2, 1000, 1, "cpu")
     assert sizes(experiment.asked(device="cpu", images=7)) == (7, 1000, 1, "cpu")
     assert sizes(experiment.asked(device="cpu", images=100, iterations=10_000)) == (100, 10_000, 1, "cpu")
-    monkeypatch.setattr("slgh.reproduce.attack.table.usable_device", lambda device: device or "cuda")
+    monkeypatch.setattr("slgh.paper.attack.table.usable_device", lambda device: device or "cuda")
     assert sizes(experiment.asked()) == (100, 10_000, 3, "cuda")
     assert sizes(experiment.asked(images=10, seeds=2)) == (10, 10_000, 2, "cuda")
 

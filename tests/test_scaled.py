@@ -12,10 +12,10 @@ from scipy.stats import rankdata, spearmanr
 import slgh
 from cases import CASES, starts
 from libraries import assert_close, engine, other_libraries, replay_noise, to_library
-from slgh.backends.numpy import NumpyContext
-from slgh.backends.streams import NumpyNoise, entropies
+from slgh.backends.numpy.backend import NumpyContext
+from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.oracles import Antithetic, Scaled
-from slgh.parts import Context
+from slgh.protocols import Context
 from test_oracles import Replay, observe, values_of
 
 X, T = np.array([0.3, -0.7, 1.1]), 0.4

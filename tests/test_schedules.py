@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slgh
-from slgh.parts import Observed
+from slgh.protocols import Observed
 from slgh.schedules import SCHEDULES, Budget, Constant, Derivative, DoubleLoop, PowerLaw, Ratio
 
 POSITIVE = st.floats(1e-3, 1e3)

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import slgh
 from libraries import every_library, to_library, to_numpy
-from slgh.reproduce import PAPER_TABLES
-from slgh.reproduce.table import judge, run
+from slgh.paper import PAPER_TABLES
+from slgh.paper.table import judge, run
 from slgh.smoothing import NotInClosedForm
 from slgh.smoothing.nodes import gauss_hermite
 from slgh.smoothing.parse import parse

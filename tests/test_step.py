@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from cases import CASES, Case, fun, grad, starts
-from slgh.backends.choices import Host
-from slgh.backends.streams import NumpyNoise, entropies
+from slgh.backends.masking import Host
+from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.compose import Facts, compose
-from slgh.engine.box import Box
+from slgh.engine.bounds import Box
 from slgh.engine.start import first_state
 from slgh.engine.state import State, map_leaves
 from slgh.engine.step import Plan, step
-from slgh.parts import Context
 from slgh.problems import rosenbrock
+from slgh.protocols import Context
 from slgh.updates import Tolerant
 
 B, T = 3, 12

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import slgh
 from libraries import every_library, to_library, to_numpy
 from slgh.backends import backend_of
-from slgh.parts import Observed
+from slgh.paper.experiments.iterations import Tilted, jagged, sphere
 from slgh.problems import Problem
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
-from slgh.reproduce.iterations import Tilted, jagged, sphere
+from slgh.protocols import Observed
 from slgh.theory import THEOREMS, Constants, Plan, estimate_smoothness, largest_nu, plan
 from slgh.theory.bound import Radii
 from slgh.theory.theorems import Powers

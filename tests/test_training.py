@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from slgh.attack import training
-from slgh.attack.images import shipped_images
-from slgh.attack.networks import Network, network, save_weights
-from slgh.attack.training import Epoch, Training, accuracy, fresh, learning_rate, train
+from slgh.paper.networks import training
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.networks import Network, network, save_weights
+from slgh.paper.networks.training import Epoch, Training, accuracy, fresh, learning_rate, train
 
 SHIPPED = shipped_images("mnist")
 

@@ -21,8 +21,8 @@ from scipy.optimize import Bounds
 import slgh
 from cases import CASES, Case, fun, grad, starts
 from libraries import to_library, to_numpy
-from slgh.backends.torch_arrays import xp as torch_xp
-from slgh.engine.box import Box, read_bounds
+from slgh.backends.torch.arrays import xp as torch_xp
+from slgh.engine.bounds import Box, read_bounds
 
 ZEROTH: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "gamma": 0.9, "step": 0.1, "seed": 1, "max_iter": 20}
 FIRST: dict[str, Any] = {**ZEROTH, "method": "slgh_r"}

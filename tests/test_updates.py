@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slgh.parts import Observed
+from slgh.protocols import Observed
 from slgh.updates import UPDATES, Adam, AdaMM, Descent, Gain, Harmonic, Momentum, Normalised, ScaleFree
 
 G = [np.array([1.0, -2.0]), np.array([0.5, 0.5]), np.array([-1.0, 3.0])]

@@ -19,7 +19,7 @@ from ablation_study.axes import Composition
 from ablation_study.building import Field, Values, build, first_radius
 from ablation_study.grids import Chosen, Grid
 from slgh import minimize
-from slgh.engine.box import Box
+from slgh.engine.bounds import Box
 
 D, TIMES = 40, 100
 """Where compositions are compared: 100 d evaluations in 40 variables."""

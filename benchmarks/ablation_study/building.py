@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from ablation_study.axes import WEIGHING, Composition
-from slgh.engine.auto import choose_pace
+from slgh.auto.defaults import choose_pace
 from slgh.method import Method
 from slgh.oracles import Antithetic, Exponential, Forward, Rademacher, Scaled, Sphere
-from slgh.oracles.asking import zeroth_order_cosine
-from slgh.parts import Context, Oracle, Schedule, Update
+from slgh.oracles.estimators import zeroth_order_cosine
+from slgh.protocols import Context, Oracle, Schedule, Update
 from slgh.schedules import Budget, Constant, Derivative, PowerLaw, Ratio
 from slgh.updates import Adam, AdaMM, Descent, Gain, Momentum, Normalised, ScaleFree
 

@@ -18,12 +18,12 @@ from ablation_study.axes import Composition
 from ablation_study.building import Field, Values, build, first_radius
 from ablation_study.grids import Chosen, Grid, digest
 from slgh.attack import attack
-from slgh.attack.auto import usual
-from slgh.attack.images import ImageSet, shipped_images
+from slgh.attack.loss import AttackObjective
 from slgh.attack.model import Asked
-from slgh.attack.objective import AttackObjective
-from slgh.attack.outcome import AFTER, BEFORE
-from slgh.parts import Array, Leaves, Observed, Update
+from slgh.attack.plan import usual
+from slgh.attack.result import AFTER, BEFORE
+from slgh.paper.networks.datasets import ImageSet, shipped_images
+from slgh.protocols import Array, Leaves, Observed, Update
 
 TUNED_ON = 10
 """Values are chosen on the last ten of the hundred images that come with the package."""
@@ -124,7 +124,7 @@ def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
     """The images that are attacked, the first so many, and those on which values are chosen, the last."""
     import torch
 
-    from slgh.attack.networks import network, predict
+    from slgh.paper.networks.networks import network, predict
 
     refuse_device(device)
     everything = shipped_images("mnist")

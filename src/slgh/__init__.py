@@ -5,8 +5,8 @@ from slgh.engine.checkpoint import Checkpoint
 from slgh.method import METHODS, Method
 from slgh.minimize import minimize
 from slgh.optimizer import Optimizer
+from slgh.plotting.plots import plot
 from slgh.probe import Probe, probe
-from slgh.report.plots import plot
 from slgh.result import Result, Status
 from slgh.smoothing import smooth
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from slgh import checks
 from slgh.oracles import ORACLES
-from slgh.parts import Oracle, Schedule, Update
+from slgh.protocols import Oracle, Schedule, Update
 from slgh.schedules import SCHEDULES
 from slgh.updates import UPDATES
 
@@ -208,4 +208,4 @@ def lack(slot: str, part: Any) -> str:
     """What a would-be part lacks."""
     protocol = PROTOCOLS[slot]
     wanted = {n for n in (*vars(protocol), *protocol.__annotations__) if not n.startswith("_") and not hasattr(part, n)}
-    return f"{part!r} has no {', '.join(sorted(wanted))}. See slgh.parts.{protocol.__name__}."
+    return f"{part!r} has no {', '.join(sorted(wanted))}. See slgh.protocols.{protocol.__name__}."

@@ -11,16 +11,16 @@ import numpy as np
 from slgh import checks
 from slgh.backends import backend_of
 from slgh.compose import Facts
-from slgh.engine.advance import compile_loop
-from slgh.engine.block import Advance
+from slgh.engine.arguments import make_run, read_data, read_sample_xi, read_x0
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.door import make_run, read_data, read_sample_xi, read_x0
-from slgh.engine.evaluate import Objective, is_closed_form, read_functions, refuse_functions, refuse_workers
+from slgh.engine.compiled_loop import compile_loop
+from slgh.engine.compiled_step import Advance
+from slgh.engine.executors import open_workers
 from slgh.engine.interrupts import Interrupts
-from slgh.engine.loop import Run
-from slgh.engine.workers import open_workers
+from slgh.engine.objective import Objective, is_closed_form, read_functions, refuse_functions, refuse_workers
+from slgh.engine.run import Run
 from slgh.method import Method
-from slgh.parts import Watch
+from slgh.protocols import Watch
 from slgh.result import Result
 
 
@@ -124,7 +124,7 @@ def minimize(
         A file, or a `slgh.Checkpoint`. Where it holds this run, the run is continued, to the same result bit for bit.
         x0, data, bounds, seed and method must be the same; that fun and args are the same is up to you.
     watch
-        A `slgh.parts.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
+        A `slgh.protocols.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
         wants. fun then returns a tuple, of the values and of further numbers that the watch is shown at each iterate.
     at_once
         How many of the problems are computed at the same time, where all would be too many: when one has ended, another

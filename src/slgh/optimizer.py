@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from slgh.backends import backend_of
 from slgh.compose import Facts
+from slgh.engine.arguments import make_run, read_sample_xi, read_x0
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.door import make_run, read_sample_xi, read_x0
 from slgh.engine.interrupts import Interrupts
 from slgh.method import Method
-from slgh.parts import Query
+from slgh.protocols import Query
 from slgh.result import Result, Status
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.auto.defaults import first_radius
 from slgh.backends import backend_of
-from slgh.engine.auto import first_radius
-from slgh.engine.box import Box, read_bounds
-from slgh.engine.door import read_seed, read_x0
-from slgh.engine.evaluate import read_functions
+from slgh.engine.arguments import read_seed, read_x0
+from slgh.engine.bounds import Box, read_bounds
+from slgh.engine.objective import read_functions
 from slgh.minimize import minimize
-from slgh.parts import Query
+from slgh.protocols import Query
 from slgh.result import Result, Status
 
 if TYPE_CHECKING:

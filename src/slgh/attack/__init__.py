@@ -1,6 +1,6 @@
 """The black-box adversarial attack."""
 
-from slgh.attack.front_door import attack
-from slgh.attack.outcome import AttackResult, Outcome
+from slgh.attack.api import attack
+from slgh.attack.result import AttackResult, Outcome
 
 __all__ = ["AttackResult", "Outcome", "attack"]

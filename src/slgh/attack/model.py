@@ -12,7 +12,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.parts import Array
+from slgh.protocols import Array
 
 OUTPUTS = ("logits", "probabilities")
 

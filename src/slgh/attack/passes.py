@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.attack.auto import Pass
 from slgh.attack.memory import within_memory
+from slgh.attack.plan import Pass
 from slgh.backends import backend_of
+from slgh.engine.arguments import read_checkpoint
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.door import read_checkpoint
 from slgh.result import Result, Status
 
 CUT_SHORT = (Status.INTERRUPTED, Status.MAX_SECONDS, Status.CALLBACK)

@@ -6,8 +6,8 @@ from typing import Any
 
 from array_api_compat import is_array_api_obj, is_jax_array, is_numpy_array, is_torch_array
 
-from slgh.backends.backend import Backend
-from slgh.backends.numpy import NumpyBackend
+from slgh.backends.numpy.backend import NumpyBackend
+from slgh.backends.protocols import Backend
 
 __all__ = ["Backend", "backend_of"]
 
@@ -15,11 +15,11 @@ __all__ = ["Backend", "backend_of"]
 def backend_of(x0: Any) -> Backend:
     """The backend that the type of x0 chooses: PyTorch, JAX, or NumPy for everything else."""
     if is_torch_array(x0):
-        from slgh.backends.torch import TorchBackend
+        from slgh.backends.torch.backend import TorchBackend
 
         return TorchBackend.of(x0)
     if is_jax_array(x0):
-        from slgh.backends.jax import JaxBackend
+        from slgh.backends.jax.backend import JaxBackend
 
         return JaxBackend(x0)
     if is_array_api_obj(x0) and not is_numpy_array(x0):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slgh.parts import Array
+from slgh.protocols import Array
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import typer.core
 
 from slgh import checks
 from slgh.attack import attack as run_attack
-from slgh.attack.front_door import STOPS
+from slgh.attack.api import STOPS
 from slgh.cli import attack_settings as usual
 from slgh.cli.attack_input import Source, blamed, read_attacked
 from slgh.cli.attack_output import Ended, read_attack_output, tell_attack

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 import slgh
 from slgh.attack import model as asking
-from slgh.attack.images import DATASETS, ImageSet, load_images, shipped_images
 from slgh.cli import attack_settings as usual
 from slgh.cli.common import fail
 from slgh.cli.start import read_numbers
 from slgh.cli.user_code import UserCodeFailed, failed, load
+from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
 
 OUR_PIXELS = (-0.5, 0.5)
 """The range that our networks read."""
@@ -236,7 +236,7 @@ def _choose(source: Source, ids: NDArray[Any], labels: NDArray[Any], wanted: int
 
 def _our_network(source: Source) -> tuple[Callable[..., Any], str]:
     """One of the paper's networks, on the device that was asked for."""
-    from slgh.attack.networks import network
+    from slgh.paper.networks.networks import network
 
     made = network(source.data or usual.DATA, weights=source.weights)
     name = "our network" if source.weights is None else f"our network with {source.weights}"

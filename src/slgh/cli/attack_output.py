@@ -18,7 +18,6 @@ from rich.table import Table
 
 from slgh import __version__
 from slgh.attack import AttackResult, Outcome
-from slgh.attack.paper import METHODS
 from slgh.backends import backend_of
 from slgh.cli.attack_input import Attacked
 from slgh.cli.common import STDOUT, Unwritten, console, fail, make_out_folder, refuse_unwritable, write_json
@@ -27,6 +26,7 @@ from slgh.cli.outcome import CHOSEN, OUTPUT, exit_code, with_options, without
 from slgh.cli.output import show
 from slgh.files import to_json, whole, write_text
 from slgh.method import SLOTS, Method
+from slgh.paper.attack.settings import METHODS
 from slgh.result import Status
 
 PICTURE, CURVES, IMAGES, RESULT = "images.png", "curves.png", "images.npz", "attack.json"
@@ -322,8 +322,8 @@ def _draw(ended: Ended, output: AttackOutput) -> str:
 
 
 def _draw_figures(ended: Ended, file: Path, folder: Path | None) -> str:
-    from slgh.report.images import attack_curves, attack_images
-    from slgh.report.style import as_bytes
+    from slgh.plotting.images import attack_curves, attack_images
+    from slgh.plotting.style import as_bytes
 
     found, attacked = ended.found, ended.attacked
     figures = figures_of(found)

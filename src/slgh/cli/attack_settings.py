@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from slgh.attack.front_door import DEFAULT_QUERIES
-from slgh.attack.images import DATASETS
-from slgh.attack.paper import METHODS as OF_THE_PAPER
-from slgh.attack.paper import PAPER
+from slgh.attack.api import DEFAULT_QUERIES
 from slgh.method import METHODS, SLOTS
+from slgh.paper.attack.settings import METHODS as OF_THE_PAPER
+from slgh.paper.attack.settings import PAPER
+from slgh.paper.networks.datasets import DATASETS
 
 DATA, IMAGES, METHOD, STOP, MAX_QUERIES = "mnist", 4, "auto", "end", DEFAULT_QUERIES
 

@@ -15,14 +15,14 @@ from slgh.cli.common import fail, shorten
 from slgh.cli.job import Outcome
 from slgh.cli.start import read_bounds
 from slgh.cli.user_code import UserCodeFailed
-from slgh.engine.box import read_bounds as read_box
+from slgh.engine.bounds import read_bounds as read_box
 from slgh.files import whole
 from slgh.oracles import Antithetic
-from slgh.report.figures import at_each_point
-from slgh.report.page import REPLAYED
-from slgh.report.path import Path, path_of
-from slgh.report.style import as_bytes
-from slgh.report.table import Table
+from slgh.plotting.figures import at_each_point
+from slgh.plotting.page import REPLAYED
+from slgh.plotting.path import Path, path_of
+from slgh.plotting.style import as_bytes
+from slgh.plotting.table import Table
 
 SUFFIXES = (".png", ".svg", ".pdf", ".html")
 
@@ -121,7 +121,7 @@ def _figure(outcome: Outcome, fun: Any) -> Any:
     matplotlib.use("agg")  # files alone: no window is opened, and no display is needed
     import matplotlib.pyplot as plt
 
-    from slgh.report.plots import plot
+    from slgh.plotting.plots import plot
 
     figure = plot(outcome.result, fun, vectorized=True, title=title_of(outcome).replace("$", r"\$"))
     if fun is not None and "x" in outcome.result.history:
@@ -137,7 +137,7 @@ def _name_axes(ax: Any, variables: tuple[str, ...]) -> None:
 
 
 def _write_page(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
-    from slgh.report.page import Picture, write_run_page
+    from slgh.plotting.page import Picture, write_run_page
 
     picture = Picture(caption="f and t over the iterations.", image=as_bytes(_figure(outcome, fun), "svg"))
     shown = fun is not None and "x" in outcome.result.history

@@ -15,7 +15,7 @@ from slgh import checks
 from slgh.cli.common import fail
 from slgh.cli.start import read_numbers, read_start
 from slgh.cli.user_code import UserClosedForm, UserFunction
-from slgh.engine.evaluate import is_closed_form
+from slgh.engine.objective import is_closed_form
 from slgh.method import METHODS, SCALE_FREE
 from slgh.problems import PROBLEMS
 from slgh.smoothing import NotInClosedForm, TooFewVariables, smooth

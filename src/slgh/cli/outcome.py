@@ -14,7 +14,7 @@ from slgh import __version__
 from slgh.cli.common import shorten
 from slgh.cli.job import Outcome
 from slgh.cli.start import read_bounds
-from slgh.engine.box import read_bounds as read_box
+from slgh.engine.bounds import read_bounds as read_box
 from slgh.engine.start import radii
 from slgh.method import SCALE_FREE, SLOTS
 from slgh.result import Status

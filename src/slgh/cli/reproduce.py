@@ -31,13 +31,12 @@ from slgh.cli.common import (
     write_json,
 )
 from slgh.cli.options import count
-from slgh.report.page import Section
-from slgh.reproduce import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
-from slgh.reproduce.attack import AttackTable
-from slgh.reproduce.attack.kept import make_folder
-from slgh.reproduce.crew import run_jobs
-from slgh.reproduce.experiment import Experiment, Findings
-from slgh.reproduce.output import (
+from slgh.paper import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.paper.attack import AttackTable
+from slgh.paper.attack.row_cache import make_folder
+from slgh.paper.experiment import Experiment, Findings
+from slgh.paper.job_pool import run_jobs
+from slgh.paper.output import (
     DATA,
     FIGURES,
     PAGE,
@@ -49,7 +48,8 @@ from slgh.reproduce.output import (
     write_sections,
     write_tables,
 )
-from slgh.reproduce.store import Store
+from slgh.paper.store import Store
+from slgh.plotting.page import Section
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended."""

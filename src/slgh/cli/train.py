@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from slgh import __version__
-from slgh.attack.images import DATASETS, load_images
 from slgh.cli import attack_settings as usual
 from slgh.cli.attack_input import read_data
 from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, Unwritten, console, fail, refuse_unwritable, write_json
 from slgh.cli.options import DataFolder, DataName, count
 from slgh.cli.output import show
 from slgh.engine.checkpoint import OtherRun
+from slgh.paper.networks.datasets import DATASETS, load_images
 
 INTERRUPTED = 130
 """The exit code of a command that Ctrl-C has ended."""
@@ -50,9 +50,9 @@ def train(
     refuse_unwritable(json_file)
     refuse_unwritable(out, "--out")
     silent = quiet or json_file == STDOUT
-    from slgh.attack.networks import save_weights
-    from slgh.attack.training import accuracy
-    from slgh.attack.training import train as run_training
+    from slgh.paper.networks.networks import save_weights
+    from slgh.paper.networks.training import accuracy
+    from slgh.paper.networks.training import train as run_training
 
     training, test = (load_images(name, split, folder) for split in ("train", "test"))
     unfinished = out.with_name(f"{out.name}.unfinished.npz")

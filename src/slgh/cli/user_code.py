@@ -14,7 +14,7 @@ from typing import Any
 
 import slgh
 from slgh.cli.common import fail
-from slgh.engine.evaluate import is_closed_form
+from slgh.engine.objective import is_closed_form
 
 
 class UserCodeFailed(Exception):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.parts import Array, Query
+from slgh.protocols import Array, Query
 
 
 class Answers:

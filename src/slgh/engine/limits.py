@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slgh import checks
-from slgh.parts import Context, Oracle
+from slgh.protocols import Context, Oracle
 
 DEFAULT_ITERATIONS = 10_000
 """`max_iter` where no limit at all is given."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.method import SCALE_FREE
-from slgh.parts import Query, Sight
+from slgh.protocols import Query, Sight
 from slgh.result import Result, Status
 
 if TYPE_CHECKING:
-    from slgh.engine.loop import Run
+    from slgh.engine.run import Run
 
 
 OF_THE_PROBLEM = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")

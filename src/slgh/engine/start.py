@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.backend import Keys
-from slgh.backends.streams import pick_index
-from slgh.engine.auto import first_radius, first_widths
-from slgh.engine.box import Box
+from slgh.auto.defaults import first_radius, first_widths
+from slgh.backends.numpy.noise import pick_index
+from slgh.backends.protocols import Keys
+from slgh.engine.bounds import Box
 from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Method
 from slgh.oracles import Scaled
-from slgh.parts import Context, Leaves
+from slgh.protocols import Context, Leaves
 
 LAST = 2**31 - 1
 """The last iteration that xhat is drawn from: JAX counts iterations in 32 bits."""

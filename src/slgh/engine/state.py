@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from slgh.parts import Array, Leaves
+from slgh.protocols import Array, Leaves
 
 
 class State(NamedTuple):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
-from slgh.engine.box import Box
+from slgh.engine.bounds import Box
 from slgh.engine.state import State
 from slgh.method import Method
-from slgh.parts import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
+from slgh.protocols import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
 
 PATIENCE = 10
 """After so many iterations in a row that learnt nothing, a problem is given up."""

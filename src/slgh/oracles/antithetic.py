@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from slgh import checks
-from slgh.oracles.asking import (
+from slgh.oracles.estimators import (
     add,
     both,
     both_ways,
@@ -19,7 +19,7 @@ from slgh.oracles.asking import (
     zeroth_order_cosine,
 )
 from slgh.oracles.ranks import Pairs, by_ranks
-from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed
 
 
 class Sums(NamedTuple):

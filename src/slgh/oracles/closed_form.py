@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import count, mean, repeat, verdict
-from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed, Query
+from slgh.oracles.estimators import count, mean, repeat, verdict
+from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, count, cut, kept, mean, slope_mean, verdict, zeroth_order_cosine
-from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.oracles.estimators import add, around, count, cut, kept, mean, slope_mean, verdict, zeroth_order_cosine
+from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

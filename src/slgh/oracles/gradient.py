@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import add, around, count, mean, repeat, verdict
-from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed, Query
+from slgh.oracles.estimators import add, around, count, mean, repeat, verdict
+from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh.oracles.antithetic import Antithetic
-from slgh.parts import Array, Noise
+from slgh.protocols import Array, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

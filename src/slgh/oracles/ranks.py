@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from slgh.oracles.asking import kept
-from slgh.parts import Answer, Array
+from slgh.oracles.estimators import kept
+from slgh.protocols import Answer, Array
 
 
 def centred_ranks(answer: Answer, xp: Any) -> Array:

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.oracles.antithetic import Antithetic
-from slgh.oracles.asking import mean
+from slgh.oracles.estimators import mean
 from slgh.oracles.ranks import centred_ranks
-from slgh.parts import Answer, Array, Context, Leaves
+from slgh.protocols import Answer, Array, Context, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import (
+from slgh.oracles.estimators import (
     add,
     around,
     count,
@@ -18,7 +18,7 @@ from slgh.oracles.asking import (
     verdict,
     zeroth_order_cosine,
 )
-from slgh.parts import Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

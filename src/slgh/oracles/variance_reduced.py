@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.asking import (
+from slgh.oracles.estimators import (
     add,
     around,
     both,
@@ -19,7 +19,7 @@ from slgh.oracles.asking import (
     verdict,
     zeroth_order_cosine,
 )
-from slgh.parts import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

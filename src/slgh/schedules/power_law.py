@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.parts import Array, Leaves, Observed
+from slgh.protocols import Array, Leaves, Observed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.parts import Array, Leaves, Observed
+from slgh.protocols import Array, Leaves, Observed
 
 STABILITY = 0.1
 """A as a share of the iterations, Spall's advice: at most a tenth of them."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from slgh.attack.adapters.settings import LastResult, Settings
 from slgh.method import Method
-from slgh.parts import Array
+from slgh.protocols import Array
 
 try:
     import eagerpy as ep

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.front_door import STOPS, attack
-from slgh.attack.outcome import AFTER, BEFORE, AttackResult
+from slgh.attack.api import STOPS, attack
+from slgh.attack.result import AFTER, BEFORE, AttackResult
 from slgh.method import METHODS, Method
-from slgh.parts import Array
+from slgh.protocols import Array
 
 HOSTS = ("model", "images", "labels", "targets", "pixels")
 """Arguments of `attack` that the host library has its own words for."""

@@ -1,0 +1,1 @@
+"""The default method: defaults from the budget, a check of the landscape, homotopies and local searches."""

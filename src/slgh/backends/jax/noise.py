@@ -1,0 +1,126 @@
+"""Noise on JAX: Threefry, keyed by seed, problem, iteration and call."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends.keyed_noise import KeyedNoise, words
+from slgh.backends.protocols import Keys
+from slgh.protocols import Array
+
+
+def problem_keys(keys: Keys) -> Array:
+    """One key a problem, (B,): its seed's, folded with its number."""
+    seeds, problems = words(keys)
+    return jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32"), problems)
+
+
+def _each(key: Array, k: Any, tag: int) -> Array:
+    return jax.vmap(lambda one: jax.random.fold_in(jax.random.fold_in(one, k), tag))(key)
+
+
+@partial(jax.jit, static_argnames=("tag", "shape", "dtype"))
+def _normal(key: Array, k: Any, tag: int, shape: tuple[int, ...], dtype: Any) -> Array:
+    return jax.vmap(lambda one: jax.random.normal(one, shape, dtype))(_each(key, k, tag))
+
+
+@partial(jax.jit, static_argnames=("tag", "m", "terms"))
+def _index(key: Array, k: Any, tag: int, m: int, terms: int) -> Array:
+    return jax.vmap(lambda one: jax.random.randint(one, (m,), 0, terms))(_each(key, k, tag))
+
+
+class JaxNoise(KeyedNoise):
+    """Threefry, folded by problem, iteration and call."""
+
+    def __init__(self, key: Array, d: int, dtype: Any, sample_xi: Any = None, k: Any = 0) -> None:
+        super().__init__(key, d, sample_xi, k)
+        self.dtype = dtype
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return _normal(key, self.k, tag, (m, self.d), self.dtype)
+
+    def draw_xi(self, key: Array, tag: int, m: int) -> Array:
+        if isinstance(self.sample_xi, int):
+            return _index(key, self.k, tag, m, self.sample_xi)
+        try:
+            drawn = jax.vmap(lambda one: jnp.asarray(self.sample_xi(one, m)))(_each(key, self.k, tag))
+        except Exception as error:
+            error.add_note("slgh: on JAX, `sample_xi` gets a jax.random key instead of a NumPy Generator.")
+            raise
+        if drawn.shape[1:2] != (m,):
+            raise ValueError(
+                f"`sample_xi(key, n)` must return n samples along its first axis, ({m}, ...); got {drawn.shape[1:]}."
+            )
+        return drawn
+
+    def every_xi(self, start: int, stop: int) -> Array:
+        return jnp.broadcast_to(jnp.arange(start, stop), (self.key.shape[0], stop - start))
+
+    def rows(self, key: Array, rows: NDArray[Any]) -> Array:
+        return key[rows]
+
+
+class HostNoise(JaxNoise):
+    """The same numbers as NumPy arrays, for the Python loop."""
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> NDArray[Any]:
+        return np.asarray(super().draw_normal(key, tag, m))
+
+    def draw_xi(self, key: Array, tag: int, m: int) -> NDArray[Any]:
+        return np.asarray(super().draw_xi(key, tag, m))
+
+    def every_xi(self, start: int, stop: int) -> NDArray[Any]:
+        return np.asarray(super().every_xi(start, stop))
+
+
+class Recording(KeyedNoise):
+    """Noise that remembers what an iteration asks for, so that it can be drawn for many iterations at once."""
+
+    def __init__(self, noise: Any) -> None:
+        super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
+        self.noise = noise
+        self.normals: set[tuple[int, int]] = set()
+        self.xis: set[tuple[int, int]] = set()
+        self.numbers = 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Recording) and (self.normals, self.xis) == (other.normals, other.xis)
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.normals), frozenset(self.xis)))
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return self._remember(self.normals, tag, m, self.noise.draw_normal(key, tag, m))
+
+    def draw_xi(self, key: Array, tag: int, m: int) -> Array:
+        return self._remember(self.xis, tag, m, self.noise.draw_xi(key, tag, m))
+
+    def _remember(self, calls: set[tuple[int, int]], tag: int, m: int, drawn: Array) -> Array:
+        calls.add((tag, m))
+        self.numbers += drawn.size
+        return drawn
+
+    def draw(self, noise: KeyedNoise) -> dict[tuple[int, int], Array]:
+        """All that an iteration asks for."""
+        return {call: noise.draw_normal(noise.key, *call) for call in self.normals} | {
+            call: noise.draw_xi(noise.key, *call) for call in self.xis
+        }
+
+
+class Drawn(KeyedNoise):
+    """The noise of one iteration, drawn before."""
+
+    def __init__(self, noise: KeyedNoise, drawn: dict[tuple[int, int], Array]) -> None:
+        super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
+        self.drawn = drawn
+
+    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+        return self.drawn[tag, m]
+
+    draw_xi = draw_normal

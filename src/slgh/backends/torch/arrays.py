@@ -1,0 +1,91 @@
+"""PyTorch as the engine computes with it: a namespace that graphs can hold, and points written in place."""
+
+from __future__ import annotations
+
+import functools
+from importlib.util import find_spec
+from typing import Any
+
+import array_api_compat.torch as compat
+import torch
+from torch import Tensor
+
+from slgh.protocols import Context
+
+
+class Namespace:
+    """PyTorch as an array-API namespace; where that makes tensors of numbers, PyTorch's own functions, which do not.
+
+    A number made a tensor is a copy to the device, which no graph can hold.
+    """
+
+    where = staticmethod(torch.where)
+    min, max = staticmethod(torch.amin), staticmethod(torch.amax)
+    sum, all, any, argmin = (staticmethod(f) for f in (torch.sum, torch.all, torch.any, torch.argmin))
+    vecdot, count_nonzero = staticmethod(torch.linalg.vecdot), staticmethod(torch.count_nonzero)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(compat, name)
+        setattr(self, name, found)
+        return found
+
+    @staticmethod
+    def take_along_axis(x: Tensor, indices: Tensor, *, axis: int) -> Tensor:
+        return torch.take_along_dim(x, indices, dim=axis)
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> Tensor:
+        a, b = (a, b) if isinstance(a, Tensor) else (b, a)
+        return torch.maximum(a, b) if isinstance(b, Tensor) else torch.clamp(a, min=b)
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> Tensor:
+        a, b = (a, b) if isinstance(a, Tensor) else (b, a)
+        return torch.minimum(a, b) if isinstance(b, Tensor) else torch.clamp(a, max=b)
+
+    @staticmethod
+    def isfinite(a: Tensor) -> Tensor:
+        return torch.abs(a) < torch.inf
+
+
+xp = Namespace()
+
+
+WIDE = 256
+"""From so many variables on, a kernel of our own is sooner than PyTorch's."""
+
+
+@functools.cache
+def triton_kernels() -> Any:
+    """Our Triton kernels, or None where there is no Triton."""
+    if find_spec("triton") is None:
+        return None
+    from slgh.backends.torch import triton_kernels
+
+    return triton_kernels
+
+
+def _kernels(x: Tensor) -> Any:
+    return triton_kernels() if x.is_cuda and x.shape[-1] >= WIDE else None
+
+
+class TorchContext(Context):
+    """A Context that writes points where they are needed, without the intermediate arrays."""
+
+    def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
+        if (kernels := _kernels(x)) is not None:
+            return kernels.place(x, t, directions, centres)  # type: ignore[no-any-return]
+        (B, d), m = x.shape, [u.shape[1] for u in directions]
+        points = x.new_empty(B, centres + sum(m), d)
+        origin, radius, at = x[:, None, :], t[:, None, None], centres
+        if centres:
+            points[:, :centres] = origin
+        for u, size in zip(directions, m, strict=True):
+            torch.addcmul(origin, u, radius, out=points[:, at : at + size])
+            at += size
+        return points
+
+    def weigh(self, weights: Tensor, u: Tensor) -> Tensor:
+        kernels = _kernels(u)
+        found: Tensor = super().weigh(weights, u) if kernels is None else kernels.weigh(weights, u)
+        return found

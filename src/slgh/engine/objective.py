@@ -1,0 +1,282 @@
+"""The only place that calls the user: values, gradients and closed forms at the points of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.backends import Backend
+from slgh.engine.answers import Answers
+from slgh.engine.executors import Call, Mapper
+from slgh.protocols import Array, Query
+
+CLOSED_FORM = ("value", "grad", "dt", "trace")
+
+ASKED = {"F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}
+"""Which method of a closed form answers which query; "fun" and "grad" are those at t = 0."""
+
+
+def is_closed_form(fun: Any) -> bool:
+    """Whether `fun` is a closed form: an object with the four methods value, grad, dt, trace."""
+    return all(callable(getattr(fun, name, None)) for name in CLOSED_FORM)
+
+
+class PointCall:
+    """fun(x, *data, *xi, *args) for one point; an object so that processes can be sent it."""
+
+    def __init__(self, fun: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.fun = fun
+        self.args = args
+
+    def __call__(self, item: tuple[Any, ...]) -> Any:
+        return self.fun(*item, *self.args)
+
+
+@dataclass(frozen=True)
+class Value:
+    """The first of what fun returns: the value, without what is watched."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.fun(*args)[0]
+
+
+class Caller(Protocol):
+    """What calling the user's vectorised functions takes: a Backend, or while a loop is traced less."""
+
+    @property
+    def xp(self) -> Any: ...
+    def lend(self, array: Any) -> Array: ...
+    def calling(self, *arrays: Array) -> AbstractContextManager[None]: ...
+    def real(self, value: Any, name: str) -> Array: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectorized:
+    """The user's functions of many points: fun and grad, or a closed form.
+
+    Without `batched` there is no batch axis for them to see. Nothing here looks at values, so that a loop can be
+    compiled with it.
+    """
+
+    backend: Caller
+    fun: Any
+    grad: Callable[..., Any] | None
+    args: tuple[Any, ...]
+    batched: bool
+    closed: bool = False
+    watched: bool = False
+    """Whether fun returns a tuple, of the values and of what is watched: the answer then has them along a last axis."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """What workers call: nothing."""
+        return []
+
+    @property
+    def mappers(self) -> list[Mapper | None]:
+        """Where workers are put: nowhere."""
+        return []
+
+    def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+        rows = [a[:, None] for a in data]
+        leading, last = [query.points], [] if query.xi is None else [query.xi]
+        fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
+        if self.closed:
+            method = ASKED.get(query.what, "value" if query.what == "fun" else "grad")
+            fun, name = getattr(self.fun, method), f"fun.{method}"
+            xp, shape = self.backend.xp, query.points.shape[:2]
+            leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
+        assert fun is not None
+        leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
+        lend = self.backend.lend
+        given = [*map(lend, leading), *rows, *map(lend, last)]  # data may be large, and is never copied for a call
+        with self.backend.calling(*given):
+            found = fun(*given, *self.args)
+        if not (self.watched and name == "fun"):
+            return self._check_shape(found, query, name)
+        if not isinstance(found, tuple):
+            raise TypeError(
+                f"`fun` must return a tuple, (values, what is watched ...), with `watch`; got {checks.show(found)}."
+            )
+        return self.backend.xp.stack([self._check_shape(one, query, name) for one in found], axis=-1)
+
+    def _check_shape(self, found: Any, query: Query, name: str) -> Array:
+        B, n, d = query.points.shape
+        of, shape = ("gradient", (B, n, d)) if name.endswith("grad") else ("value", (B, n))
+        values = self.backend.real(found, name)
+        seen = 0 if self.batched else 1
+        if tuple(values.shape) != shape[seen:]:
+            raise ValueError(
+                f"`{name}` must return one {of} a point, shape {shape[seen:]} for points of shape "
+                f"{(B, n, d)[seen:]}; got {tuple(values.shape)}."
+            )
+        return values if self.batched else values[None]
+
+
+class Pointwise:
+    """The user's functions of one point, called in a loop or by workers; `derived`: grad is fun's by the backend."""
+
+    def __init__(
+        self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...], *, derived: bool
+    ) -> None:
+        self.backend, self.fun, self.grad, self.args, self.derived = backend, fun, grad, args, derived
+        self.calls: list[Call] = [PointCall(backend.alone(fun), args)]
+        if grad is not None:
+            self.calls.append(PointCall(grad, args))
+        self.mappers: list[Mapper | None] = [None] * len(self.calls)
+
+    def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
+        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems.
+
+        Points whose values are in `answers` are not evaluated again. Values are put there as they come in, so that they
+        survive if the function raises.
+        """
+        points, xi, backend = query.points, query.xi, self.backend
+        B, n, d = points.shape
+        answers = Answers() if answers is None else answers
+        received = answers.received
+        missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
+        items = [
+            (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (backend.give(xi[b, i]),)))
+            for b, i in (divmod(j, n) for j in missing)
+        ]
+        which = 0 if query.what == "fun" else 1
+        call, mapper = self.calls[which], self.mappers[which]
+        read = backend.number if which == 0 else partial(self._vector, d=d)
+        with backend.calling(points):
+            if mapper is None:
+                for j, item in zip(missing, items, strict=True):
+                    answers.begun += 1
+                    received[j] = read(call(item))
+            else:
+                answers.begun += len(items)
+                with closing(mapper(call, items)) as values:
+                    for i, value in values:
+                        received[missing[i]] = read(value)
+        found = backend.stack([received[j] for j in range(B * n)])
+        return backend.xp.reshape(found, (B, n) if which == 0 else (B, n, d))
+
+    def mapped(self, *, data: int, xi: bool) -> Vectorized:
+        """The same functions of many points, by the backend's own mapping."""
+        fun = self.backend.mapped(self.fun, data=data, xi=xi, vector=False)
+        grad = self.grad
+        if self.derived:
+            grad = self.backend.gradient(fun, vectorized=True)
+        elif grad is not None:
+            grad = self.backend.mapped(grad, data=data, xi=xi, vector=True)
+        return Vectorized(backend=self.backend, fun=fun, grad=grad, args=self.args, batched=True)
+
+    def _vector(self, value: Any, d: int) -> Array:
+        array = self.backend.real(value, "grad")
+        if tuple(array.shape) != (d,):
+            raise ValueError(f"`grad` must return an array of shape ({d},), got shape {tuple(array.shape)}.")
+        return array
+
+
+class Objective:
+    """The user's functions, with the arguments that belong to each problem.
+
+    Parameters
+    ----------
+    functions
+        How they are called: Vectorized or Pointwise.
+    data
+        Arrays with leading axis B, one row a problem.
+    """
+
+    def __init__(
+        self,
+        functions: Vectorized | Pointwise,
+        *,
+        backend: Backend,
+        data: tuple[Array, ...],
+        raise_nonfinite: bool,
+    ) -> None:
+        self.functions, self.backend, self.data = functions, backend, data
+        self.raise_nonfinite = raise_nonfinite
+        self._rows: NDArray[np.intp] | None = None
+        self._data = data
+
+    def __call__(self, query: Query, rows: NDArray[np.intp], answers: Answers) -> Array:
+        """Values (B, n), or gradients (B, n, d), in the points' dtype, for the problems `rows`."""
+        if self.data and rows is not self._rows:
+            at = self.backend.index(rows)
+            self._rows, self._data = rows, tuple(a[at] for a in self.data)
+        with self.backend.calling(*self._data):
+            if isinstance(self.functions, Pointwise):
+                values = self.functions.answer(query, self._data, answers)
+            else:
+                answers.begun = query.points.shape[0] * query.points.shape[1]
+                values = self.functions.answer(query, self._data)
+        if self.raise_nonfinite:
+            self._raise_nonfinite(query, values)
+        return values
+
+    def _raise_nonfinite(self, query: Query, values: Array) -> None:
+        host = self.backend.host
+        found = host(values)
+        bad = ~np.isfinite(found).all(axis=tuple(range(2, found.ndim)))
+        if bad.any():
+            b, i = np.argwhere(bad)[0]
+            name = "grad" if query.what in ("grad", "F.grad") else "fun"
+            raise FloatingPointError(
+                f"`{name}` must be finite with on_nonfinite='raise', got {found[b, i]} at x = "
+                f"{host(query.points)[b, i]}."
+            )
+
+
+def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:
+    """Raise unless `fun` and `grad` are what they must be."""
+    if not is_closed_form(fun) and not callable(fun):
+        hint = f" For a formula pass slgh.smooth({fun!r})." if isinstance(fun, str) else ""
+        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.{hint}")
+    if grad is True and not backend.differentiates:
+        raise ValueError("`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient.")
+    if grad is not None and grad is not True and not callable(grad):
+        raise TypeError(f"`grad` must be callable, got {grad!r}.")
+    backend.refuse((fun, grad, *args))
+
+
+def read_functions(
+    fun: Any,
+    grad: Any,
+    *,
+    backend: Backend,
+    args: tuple[Any, ...],
+    vectorized: bool,
+    batched: bool,
+    differentiate: bool,
+    watched: bool = False,
+) -> Vectorized | Pointwise:
+    """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
+    closed = is_closed_form(fun)
+    derived = differentiate and not closed and not callable(grad)
+    value = Value(fun) if watched else fun
+    grad = backend.gradient(value, vectorized=vectorized) if derived else grad if differentiate else None
+    if watched and (closed or not vectorized):
+        raise ValueError(
+            "`watch` needs vectorized=True: a fun of points (..., d) that returns a tuple of arrays (...)."
+        )
+    if vectorized or closed:
+        return Vectorized(
+            backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed, watched=watched
+        )
+    return Pointwise(backend, fun, grad, args, derived=derived)
+
+
+def refuse_workers(workers: Any, functions: Vectorized | Pointwise) -> None:
+    """Workers are for functions of one point."""
+    if checks.plain(workers) not in (None, 1) and isinstance(functions, Vectorized):
+        raise ValueError(
+            "`workers` evaluate one point a time, `vectorized` functions all at once; pass one of the two."
+        )

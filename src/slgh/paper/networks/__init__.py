@@ -1,0 +1,1 @@
+"""The two networks that the paper attacks, their training, and the images."""

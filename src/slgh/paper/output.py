@@ -1,0 +1,58 @@
+"""Writes what experiments found: figures, tables, a JSON file, the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import slgh
+from slgh.files import to_json, whole, write_text
+from slgh.paper.experiment import Experiment, Findings
+from slgh.plotting.page import Picture, Section, write_page
+from slgh.plotting.style import as_bytes
+
+PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", ".slgh-unfinished"
+"""What a run leaves in its folder; the last one only until it has ended."""
+
+
+def draw(findings: Findings, folder: Path) -> list[Picture]:
+    """Write each figure as SVG and PNG, and hand them on for the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    for drawing in findings.drawings:
+        figure = drawing.draw()
+        svg = as_bytes(figure, "svg")
+        for suffix, content in (("svg", svg), ("png", as_bytes(figure, "png"))):
+            with whole(folder / f"{drawing.name}.{suffix}") as file:
+                file.write(content)
+        pictures.append(Picture(caption=drawing.caption, image=svg))
+    return pictures
+
+
+def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> None:
+    """The tables in Markdown, for a document."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
+    write_text(folder / f"{experiment.name}.md", "\n\n".join(parts) + "\n")
+
+
+def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:
+    """An experiment's part of the page."""
+    return Section(
+        name=experiment.name,
+        title=experiment.title,
+        tables=findings.tables,
+        pictures=tuple(pictures),
+        explorer=findings.explore() if findings.explore is not None else None,
+    )
+
+
+def write_sections(file: Path, sections: list[Section]) -> None:
+    """The page."""
+    write_page(file, "Single loop Gaussian homotopy: the paper's experiments", sections)
+
+
+def write_data(file: Path, found: Mapping[str, Any]) -> None:
+    """The JSON file."""
+    write_text(file, to_json({"slgh": slgh.__version__, "experiments": found}))

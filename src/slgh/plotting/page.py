@@ -1,0 +1,204 @@
+"""The page of a run: one HTML file with its tables, its figures and its explorers, which needs no network."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.files import write_text
+from slgh.plotting.explorer import FRAMES, Explorer, box_around, explore
+from slgh.plotting.path import Path
+from slgh.plotting.style import COLOURS
+from slgh.plotting.table import Table
+
+REPLAYED = 400
+"""So many iterations of a path are kept for the replay."""
+
+GOOD, BAD = ("match", "within interval"), ("differs",)
+"""How the verdicts begin that get a mark."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A figure: the bytes of an image file, and what it shows."""
+
+    caption: str
+    image: bytes
+    media_type: str = "image/svg+xml"
+
+    @property
+    def url(self) -> str:
+        """The image itself as an address."""
+        return f"data:{self.media_type};base64,{base64.b64encode(self.image).decode()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of the page: what an experiment found."""
+
+    name: str
+    title: str
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    explorer: Explorer | None = None
+
+
+def write_run_page(
+    file: str | os.PathLike[str],
+    F: Any,
+    paths: Sequence[Path],
+    *,
+    title: str,
+    tables: Sequence[Table] = (),
+    pictures: Sequence[Picture] = (),
+    minimizers: Any = None,
+) -> None:
+    """Write the page of a single run, or of several on one function, with an explorer for one and two variables.
+
+    Parameters
+    ----------
+    file
+        Where to, replaced as a whole.
+    F
+        What was minimised: a closed form, or a function of points (n, d) with values (n,).
+    paths
+        From `slgh.plotting.path.path_of`, one for each method.
+    title
+        The heading: the function, say.
+    tables, pictures
+        What else to show.
+    minimizers
+        Where f is known to be least, (n, d): the explorer has these points in view and marks them.
+    """
+    section = Section(
+        name="run",
+        title=title,
+        tables=tuple(tables),
+        pictures=tuple(pictures),
+        explorer=_explorer_of(F, paths, title, minimizers),
+    )
+    write_page(file, title, [section])
+
+
+def _explorer_of(F: Any, paths: Sequence[Path], title: str, minimizers: Any) -> Explorer | None:
+    if not paths or paths[0].x.shape[1] not in FRAMES:
+        return None
+    box = box_around(paths, minimizers)
+    largest = max((float(t) for path in paths for t in path.t if np.isfinite(t)), default=0.0)
+    # Where nothing was smoothed, the homotopy that was not taken.
+    t1 = largest if largest > 0 else (box[0][1] - box[0][0]) / 4
+    return explore(F, name="run", title=title, box=box, t1=t1, paths=paths, minimizers=minimizers)
+
+
+def write_page(file: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+    """Write the page, so that there is at any time the old one or the new one, whole."""
+    write_text(file, render_page(title, sections))
+
+
+def render_page(title: str, sections: Sequence[Section]) -> str:
+    """The page as text. Titles, labels and cells are plain text: what looks like HTML in them is shown, not obeyed."""
+    try:
+        import jinja2
+    except ImportError as missing:
+        raise ImportError('The page needs Jinja: pip install "slgh[plot]".') from missing
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"verdict": verdict, "marks": marks}
+    explorers = any(section.explorer is not None for section in sections)
+    return environment.from_string(_asset("page.html.j2")).render(
+        title=title,
+        sections=list(zip(anchors([section.name for section in sections]), sections, strict=True)),
+        data=[None if section.explorer is None else encode(section.explorer) for section in sections],
+        style=_asset("page.css"),
+        plotly=_plotly() if explorers else "",
+        script=_asset("explorer.js") if explorers else "",
+    )
+
+
+def _asset(name: str) -> str:
+    return files("slgh.plotting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    """The library for the browser."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as missing:
+        raise ImportError('The explorer needs plotly: pip install "slgh[plot]".') from missing
+    return str(get_plotlyjs())
+
+
+def verdict(cell: str) -> str:
+    """Which mark a cell of a table gets, if any.
+
+    >>> verdict("differs: misprinted"), verdict("match"), verdict("matchless")
+    ('bad', 'good', '')
+    """
+    begins = cell.split(":")[0]
+    return "good" if begins in GOOD else "bad" if begins in BAD else ""
+
+
+def marks(t: NDArray[np.float64]) -> list[tuple[float, str]]:
+    """Some values along the slider of t, which has its frames evenly spaced: the share of the way, and t there.
+
+    >>> marks(1.5 * np.linspace(1, 0, 5) ** 2)
+    [(0.0, '1.5'), (0.25, '0.84'), (0.5, '0.38'), (0.75, '0.094'), (1.0, '0')]
+    """
+    last = len(t) - 1
+    at = sorted({round(share * last) for share in (0, 0.25, 0.5, 0.75, 1)})
+    return [(round(i / last, 4), f"{t[i]:.2g}") for i in at]
+
+
+def anchors(names: Sequence[str]) -> list[str]:
+    """What addresses within the page end with: each name in letters, digits and dashes, numbered where that repeats.
+
+    >>> anchors(["hole", "f(x) < 1", "hole", ""])
+    ['hole', 'f-x-1', 'hole-3', 'section-4']
+    """
+    found: list[str] = []
+    for i, name in enumerate(names, 1):
+        plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or f"section-{i}"
+        while plain in found:
+            plain += f"-{i}"
+        found.append(plain)
+    return found
+
+
+def encode(explorer: Explorer) -> dict[str, Any]:
+    """An explorer for JSON: its arrays as text, F in single precision above each t's least value."""
+    F = explorer.F.reshape(len(explorer.t), -1)
+    low = np.where(np.isfinite(F), F, np.inf).min(axis=1)
+    low[np.isinf(low)] = 0.0
+    with np.errstate(over="ignore"):
+        above = (F - low[:, None]).astype(np.float32)
+    above[np.isinf(above)] = np.nan
+    return {
+        "axes": [text(axis) for axis in explorer.axes],
+        "t": text(explorer.t),
+        "minimizers": text(np.empty(0) if explorer.minimizers is None else explorer.minimizers),
+        "low": text(low),
+        "above": text(above),
+        "paths": [
+            _encode_path(path.thin(REPLAYED), COLOURS[i % len(COLOURS)]) for i, path in enumerate(explorer.paths)
+        ],
+    }
+
+
+def _encode_path(path: Path, colour: str) -> dict[str, str]:
+    arrays = {name: text(getattr(path, name)) for name in ("iteration", "x", "t", "fun")}
+    return {"label": path.label, "colour": colour} | arrays
+
+
+def text(array: NDArray[Any]) -> str:
+    """An array's bytes in base 64, little-endian: single precision as it is, all else in double."""
+    kind = "<f4" if array.dtype == np.float32 else "<f8"
+    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode()
