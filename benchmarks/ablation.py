@@ -21,9 +21,9 @@ Narrower, for trials:
 
 What is compared
 ----------------
-Oracles: forward, antithetic, ranks (antithetic by ranks), scaled (antithetic with learnt widths), rademacher, sphere,
+Oracles: forward, antithetic, ranks (antithetic by ranks), scaled (antithetic with learned widths), rademacher, sphere,
 exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
-derivative. Updates: descent, momentum, gain (SPSA's), adam, adamm, normalised, scale_free. Left out are:
+derivative. Updates: descent, momentum, gain (SPSA's), adam, adamm, normalized, scale_free. Left out are:
 
 - derivative where the oracle does not show the trace (all but forward and antithetic), and with ranks, which are for
   where the order of values alone is meaningful;

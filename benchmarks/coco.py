@@ -42,7 +42,7 @@ from coco_study import estimate, figure, observed, records, table, tuning
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of, longest_first, run_jobs
 from coco_study.running import obey, progress, run_and_keep
-from coco_study.settings import Cell, Method, labelled, pick, read_cells, read_methods, store
+from coco_study.settings import Cell, Method, labeled, pick, read_cells, read_methods, store
 from coco_study.suites import INSTANCES, SUITES, is_training
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "coco.md"
@@ -132,7 +132,7 @@ def post_process(args: argparse.Namespace) -> int:
 def methods_of(args: argparse.Namespace) -> list[Method]:
     """The methods asked for, all if none is named, ours under the label."""
     known = read_methods(args.variant)
-    return [labelled(method, args.label) for method in pick(known, args.methods or known)]
+    return [labeled(method, args.label) for method in pick(known, args.methods or known)]
 
 
 def cells_of(args: argparse.Namespace) -> list[Cell]:

@@ -41,14 +41,14 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-def standardised() -> tuple[Any, Any]:
+def standardized() -> tuple[Any, Any]:
     """Ten measurements and a constant of 442 patients, and the disease's progress a year later."""
     X, y = load_diabetes(return_X_y=True)
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     return jnp.asarray(np.column_stack([X, np.ones(len(y))])), jnp.asarray(y)
 
 
-DATA, RESPONSE = standardised()
+DATA, RESPONSE = standardized()
 
 
 def loss(w: Any) -> Any:

@@ -42,7 +42,7 @@ POINTS = M + 1
 """Points an iteration, of ours and of every peer."""
 OURS: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": M}
 SCALE_FREE: dict[str, Any] = {"method": "scale_free", "t1": 1.0, "fall": 1e-3, "samples": M}
-"""What "auto" runs on a rugged function: pairs, and widths that are learnt."""
+"""What "auto" runs on a rugged function: pairs, and widths that are learned."""
 VERSIONS = {
     "Python": platform.python_version(),
     **{name: version(name) for name in ("slgh", "numpy", "scipy", "cma", "nevergrad")},
@@ -50,7 +50,7 @@ VERSIONS = {
 
 Array = NDArray[Any]
 Advance = Callable[["Timed", int], object]
-"""Takes an optimiser a number of iterations further on a function."""
+"""Takes an optimizer a number of iterations further on a function."""
 
 
 class Row(NamedTuple):
@@ -159,7 +159,7 @@ def pycma(d: int, *, vectorized: bool, diagonal: bool = False) -> Advance:
 
 
 def nevergrad_family(family: Any, d: int, *, vectorized: bool) -> Advance:
-    """An optimiser of nevergrad by ask and tell, POINTS at a time."""
+    """An optimizer of nevergrad by ask and tell, POINTS at a time."""
     space = nevergrad.p.Array(init=start(d))
     optimizer = family(space, budget=10**9, num_workers=POINTS)
 
@@ -177,7 +177,7 @@ def nevergrad_family(family: Any, d: int, *, vectorized: bool) -> Advance:
 def scipy_de(d: int, *, vectorized: bool) -> Advance:
     """SciPy's differential evolution with a population of POINTS."""
     population = np.random.default_rng(2).uniform(-5, 5, (POINTS, d))
-    settings: dict[str, Any] = {"init": population, "updating": "deferred", "polish": False, "tol": 0}
+    settings: dict[str, Any] = {"init": population, "updating": "deferred", "local_search": False, "tol": 0}
 
     def advance(f: Timed, n: int) -> None:
         fun = (lambda x: f(x.T)) if vectorized else f
@@ -217,7 +217,7 @@ def contest(d: int, *, vectorized: bool) -> dict[str, Advance]:
 
 
 def per_evaluation(advance: Advance, n: int) -> tuple[float, float]:
-    """Microseconds an evaluation in n iterations: the optimiser's own, and with the function."""
+    """Microseconds an evaluation in n iterations: the optimizer's own, and with the function."""
     f = Timed()
     total = seconds(lambda: advance(f, n))
     return (total - f.seconds) / f.points * 1e6, total / f.points * 1e6
@@ -242,7 +242,7 @@ def evaluation_rows(*, quick: bool) -> Iterator[Row]:
             times[name].append(per_evaluation(contestants[name], sizes[name]))
         medians = {name: tuple(map(statistics.median, zip(*t, strict=True))) for name, t in times.items()}
         mine = medians.pop("ours")
-        section = f"2. an evaluation, d = {d:,}, {'vectorised' if vectorized else 'point by point'}"
+        section = f"2. an evaluation, d = {d:,}, {'vectorized' if vectorized else 'point by point'}"
         for (name, theirs), (i, what) in product(medians.items(), enumerate(("own", "total"))):
             ratio = mine[i] / theirs[i]
             yield Row(section, f"{what} time: {name}", mine[i], theirs[i], "µs", ratio, "< 1", ratio < 1)

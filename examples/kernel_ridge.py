@@ -1,7 +1,7 @@
 """Tune a kernel ridge regression: eleven hyperparameters, 300 evaluations, several ways. Draws kernel_ridge.png.
 
 The kernel exp(-sum_j (x_j - z_j)^2 / 2 l_j^2) has a length scale for each of the ten features of scikit-learn's
-diabetes data; with the regularisation there are eleven variables, all logarithms. What is minimised is the
+diabetes data; with the regularization there are eleven variables, all logarithms. What is minimized is the
 leave-one-out error on 100 patients, which a formula gives exactly, and which is not convex. The other 342 patients say
 what it is worth. The paper names this application of Gaussian homotopy (Shao et al., 2019).
 """
@@ -147,11 +147,11 @@ def draw(curves, tests):
     """Progress on the left; on the right where each split ended, full marks for medians."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=(1.2, 1))
     for k, name in enumerate(curves):
-        colour, dash = STYLES[name]
-        left.plot(np.median(curves[name], axis=0), color=colour, ls=dash, lw=1.8, label=name)
+        color, dash = STYLES[name]
+        left.plot(np.median(curves[name], axis=0), color=color, ls=dash, lw=1.8, label=name)
         for values, mark, y in ((curves[name][:, -1], "o", k - 0.15), (tests[name], "s", k + 0.15)):
-            right.plot(values, np.full(REPEATS, y), mark, color=colour, ms=4, mfc="none")
-            right.plot(np.median(values), y, mark, color=colour, ms=7)
+            right.plot(values, np.full(REPEATS, y), mark, color=color, ms=4, mfc="none")
+            right.plot(np.median(values), y, mark, color=color, ms=7)
     left.set(xlabel="evaluations", ylabel="leave-one-out error, median", ylim=(0.4, 1.1), xlim=(0, EVALS))
     left.legend(fontsize=8, frameon=False, ncols=2, loc="upper right", handlelength=2.8)
     right.set(xlabel="error: o leave-one-out, \u25a1 other patients", yticks=range(len(curves)))

@@ -16,7 +16,7 @@ from slgh.problems.wells import Wells
 from slgh.smoothing import Quadrature
 
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "black", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-"""Okabe and Ito's colours, which everybody can tell apart."""
+"""Okabe and Ito's colors, which everybody can tell apart."""
 
 CONTOURS = {"colors": "0.7", "linewidths": 0.7}
 
@@ -62,10 +62,10 @@ def himmelblau():
     grid = np.stack(np.meshgrid(np.linspace(-1, 5.4, 200), np.linspace(-2, 5.4, 200)), axis=-1)
     left.contour(grid[..., 0], grid[..., 1], problem.fun(grid), np.geomspace(2, 600, 11), **CONTOURS)
     left.plot(*way.T, color=GREEN, ls=":", lw=2.2, label="minima of F(., t), t from 2 to 0")
-    for run, colour, name in ((double, RED, "GradOpt 0.8"), (single, BLUE, "SLGH_r 0.999")):
-        left.plot(*run.history["x"][:2000].T, color=colour, lw=1.6, label=name)
-        left.plot(*run.history["x"][1999], "o", color=colour, ms=5)
-        right.plot(run.history["fun"], color=colour, lw=1.6, label=name)
+    for run, color, name in ((double, RED, "GradOpt 0.8"), (single, BLUE, "SLGH_r 0.999")):
+        left.plot(*run.history["x"][:2000].T, color=color, lw=1.6, label=name)
+        left.plot(*run.history["x"][1999], "o", color=color, ms=5)
+        right.plot(run.history["fun"], color=color, lw=1.6, label=name)
     left.plot(-0.271, -0.923, "x", color=BLACK)
     left.annotate("maximum", (-0.271, -0.923), (4, -11), textcoords="offset points", fontsize=8)
     left.set(xlabel="x", ylabel="y", xlim=(-1, 5.4), ylim=(-2, 5.4))
@@ -103,9 +103,9 @@ def hole():
     legend(left, loc="upper left")
     right.axvspan(8.3, 10.3, color="0.92")
     right.annotate("the hole", (9.3, 6.2), fontsize=8, ha="center")
-    for name, (colour, run) in runs.items():
-        right.plot(run.history["x"][:, 0], run.history["t"], color=colour, lw=1.6)
-        right.plot(run.x[0], run.t, "o", color=colour, ms=5)
+    for name, (color, run) in runs.items():
+        right.plot(run.history["x"][:, 0], run.history["t"], color=color, lw=1.6)
+        right.plot(run.x[0], run.t, "o", color=color, ms=5)
         right.annotate(name, (run.x[0], run.t), (0, -13), textcoords="offset points", fontsize=8, ha="center")
     right.set(xlabel="x", ylabel="t", yscale="log", xlim=(-8, 16), ylim=(0.009, 8))
     return figure, ", ".join(f"{name}: f = {run.fun:.3f}" for name, (_, run) in runs.items())
@@ -116,9 +116,9 @@ def narrow():
     depth, width, apart = np.array([1.0, 0.6]), np.array([0.4, 1.6]), 4.0
 
     def pair(d):
-        centres = np.zeros((2, d))
-        centres[1, 0] = apart
-        return Wells(centres, width, depth)
+        centers = np.zeros((2, d))
+        centers[1, 0] = apart
+        return Wells(centers, width, depth)
 
     figure, (left, right) = panels(["One variable", "Smoothed depth, narrow well over broad one"])
     x, t = np.linspace(-3, 9, 500), np.linspace(0, 1.5, 400)
@@ -128,9 +128,9 @@ def narrow():
     left.set(xlabel="x", ylabel="F(x, t)", ylim=(-1.1, 0.1))
     legend(left, loc="lower right")
     told = []
-    for d, colour in ((1, SKY), (2, GREEN), (5, ORANGE), (10, RED)):
+    for d, color in ((1, SKY), (2, GREEN), (5, ORANGE), (10, RED)):
         narrowed, broad = (w * (s**2 / (s**2 + t**2)) ** (d / 2) for w, s in zip(depth, width, strict=True))
-        right.plot(t, narrowed / broad, color=colour, lw=1.6, label=f"d = {d}")
+        right.plot(t, narrowed / broad, color=color, lw=1.6, label=f"d = {d}")
         turns = t[np.argmax(narrowed < broad)]
         start = np.eye(d)[0]
         ends = [
@@ -152,18 +152,18 @@ def flat():
         ["Gradient of F at the start, 6 from the well", "Way of SLGH_r, 500 iterations, step 0.1"]
     )
     radii, told = np.geomspace(0.2, 30, 60), []
-    for d, colour in ((2, GREEN), (5, ORANGE), (10, RED)):
+    for d, color in ((2, GREEN), (5, ORANGE), (10, RED)):
         problem = slgh.problems.wells(d)
         start = 6 * np.eye(d)[0]
         slopes = problem.smooth.grad(np.tile(start, (len(radii), 1)), radii)
-        left.plot(radii, np.linalg.norm(slopes, axis=-1), color=colour, lw=1.6, label=f"d = {d}")
+        left.plot(radii, np.linalg.norm(slopes, axis=-1), color=color, lw=1.6, label=f"d = {d}")
         ways = []
         for t1 in (tried := np.geomspace(0.5, 20, 4)):
             end = slgh.minimize(
                 problem.smooth, start, method="slgh_r", t1=t1, gamma=0.99, step=0.1, max_iter=500, history=0
             )
             ways.append(np.linalg.norm(end.x - start))
-        right.plot(tried, ways, "o-", color=colour, lw=1.6, ms=4, label=f"d = {d}")
+        right.plot(tried, ways, "o-", color=color, lw=1.6, ms=4, label=f"d = {d}")
         auto = slgh.minimize(problem.fun, start, t1=2.0, max_evals=2000, seed=0, vectorized=True, history=0)
         told.append(f"d = {d}: SLGH_r moves {max(ways):.2g} at most, auto finds f = {auto.fun:.3f}")
     left.set(xlabel="t", ylabel="|grad F|", xscale="log", yscale="log", ylim=(1e-12, 1))
@@ -211,8 +211,8 @@ def walls():
         left.plot(low, at(F, low, t), "o", color=str(shade), ms=5)
     left.set(xlabel="x", ylabel="F(x, t)", yscale="log", ylim=(1, 300), xlim=(-3, 1.2))
     legend(left, loc="lower left")
-    for name, (colour, run) in runs.items():
-        right.plot(run.history["x"][:, 0], color=colour, lw=1.6, label=name)
+    for name, (color, run) in runs.items():
+        right.plot(run.history["x"][:, 0], color=color, lw=1.6, label=name)
     right.axhline(best, color=BLACK, lw=0.8)
     right.annotate("minimum of f", (45, best), (0, 4), textcoords="offset points", fontsize=8)
     right.set(xlabel="iteration", ylabel="x", xlim=(-1, 60), ylim=(-3, 3))
@@ -252,12 +252,12 @@ def waves():
     left.plot(x, 4 * at(Quadrature(sharpened), x, 0.5), color=BLUE, lw=1.8, ls="--", label="4 x sharpened, t = 0.5")
     left.set(xlabel="x", ylabel="F(x, t)", ylim=(-1.1, 1.6))
     legend(left, loc="upper right")
-    for run, colour, mark, name in (
+    for run, color, mark, name in (
         (plain, RED, "o", "SLGH_r on f"),
         (auto, ORANGE, "s", "auto on f"),
         (changed, BLUE, "^", "auto, sharpened"),
     ):
-        right.plot(starts, run.x, mark, color=colour, ms=4, mfc="none", label=name)
+        right.plot(starts, run.x, mark, color=color, ms=4, mfc="none", label=name)
     right.set(xlabel="start", ylabel="end", ylim=(-4.5, 7))
     legend(right, loc="upper left")
     ends = {"SLGH_r": plain, "auto": auto, "auto on the sharpened f": changed}
@@ -355,7 +355,7 @@ def noise():
     rng, radii, M = np.random.default_rng(0), np.geomspace(1e-7, 3, 40), 10
     figure, (left, right) = panels(["Forward differences", "Antithetic pairs"], sharey=True)
     told = []
-    for d, colour in ((3, GREEN), (30, ORANGE), (300, RED)):
+    for d, color in ((3, GREEN), (30, ORANGE), (300, RED)):
         x = np.full(d, d**-0.5, np.float32)
 
         def f(p):
@@ -369,8 +369,8 @@ def noise():
                 g = np.mean(slope[..., None] * u, axis=1)
                 errors[ax].append(np.sqrt(np.mean(np.sum((g - x) ** 2, axis=-1))))
         for ax, error in errors.items():
-            ax.plot(radii, error, color=colour, lw=1.6, label=f"d = {d}")
-            ax.axhline(((d + 1) / M) ** 0.5, color=colour, lw=0.8, ls=":")
+            ax.plot(radii, error, color=color, lw=1.6, label=f"d = {d}")
+            ax.axhline(((d + 1) / M) ** 0.5, color=color, lw=0.8, ls=":")
         middle = errors[left][int(np.argmin(np.abs(radii - 1e-3)))]
         told.append(f"d = {d}: {middle:.1f} at t = 1e-3, {errors[left][-1]:.0f} at t = 3")
     for ax in (left, right):
@@ -390,9 +390,9 @@ def conditioning():
     grid = np.stack(np.meshgrid(np.linspace(-2, 2, 100), np.linspace(-2, 2, 100)), axis=-1)
     ellipses = Quadrature(lambda x: (x[..., 0] ** 2 + 30 * x[..., 1] ** 2) / 2, nodes=8)
     levels = np.array([0.5, 2, 8, 20, 40])
-    for t, colour, style in ((0.0, BLACK, "solid"), (1.0, RED, "dashed")):
+    for t, color, style in ((0.0, BLACK, "solid"), (1.0, RED, "dashed")):
         F = ellipses.value(grid, np.full(grid.shape[:-1], t))
-        left.contour(grid[..., 0], grid[..., 1], F - F.min(), levels, colors=colour, linestyles=style, linewidths=1.3)
+        left.contour(grid[..., 0], grid[..., 1], F - F.min(), levels, colors=color, linestyles=style, linewidths=1.3)
     left.set(xlabel="x", ylabel="y", ylim=(-2, 2.7))
     left.plot([], [], color=BLACK, label="f")
     left.plot([], [], color=RED, ls="--", label="F(., 1) - min F")
@@ -414,8 +414,8 @@ def conditioning():
         )
         for name, value in zip(ends, (auto.fun, polished.fun, local.fun), strict=True):
             ends[name].append(value / f(start))
-    for (name, values), colour, mark in zip(ends.items(), (RED, BLUE, GREEN), "osv", strict=True):
-        right.plot(conditions, np.maximum(values, 1e-25), mark + "-", color=colour, lw=1.6, ms=5, label=name)
+    for (name, values), color, mark in zip(ends.items(), (RED, BLUE, GREEN), "osv", strict=True):
+        right.plot(conditions, np.maximum(values, 1e-25), mark + "-", color=color, lw=1.6, ms=5, label=name)
     right.set(
         xlabel="condition number", ylabel="f at the end / f at the start", xscale="log", yscale="log", ylim=(1e-20, 1e3)
     )

@@ -66,7 +66,7 @@ def test_points_of_the_sphere_are_as_far_as_those_of_the_others() -> None:
     far = {}
     for oracle in ("rademacher", "sphere"):
         seen: list[Any] = []
-        method = build(composition(f"{oracle}.constant.normalised"), {"first": 0.1, "step": 0.1}, FIELD)
+        method = build(composition(f"{oracle}.constant.normalized"), {"first": 0.1, "step": 0.1}, FIELD)
         slgh.minimize(lambda x, seen=seen: seen.append(x) or float(x.sum()), np.zeros(40), method=method, max_iter=1)
         far[oracle] = max(np.linalg.norm(x) for x in seen[:26])
     assert far["sphere"] == pytest.approx(far["rademacher"]) == pytest.approx(np.sqrt(40))
@@ -85,7 +85,7 @@ def test_the_first_step_is_as_long_as_the_open_value_says(oracle: str, update: s
         method = build(composition(f"{oracle}.constant.{update}"), values, field)
         found = slgh.minimize(lambda x, slope=slope: float(slope @ x), np.zeros(40), method=method, max_iter=1, seed=0)
         lengths.append(float(np.linalg.norm(found.x)) / (0.02 * 10 * np.sqrt(40)))
-    assert lengths == pytest.approx([begins] * 2, rel=1e-3 if update in ("adam", "normalised") else 0.5)
+    assert lengths == pytest.approx([begins] * 2, rel=1e-3 if update in ("adam", "normalized") else 0.5)
     assert lengths[0] == pytest.approx(lengths[1], rel=0.02 if update == "adamm" else 1e-3)  # its v0 has a unit
 
 
@@ -166,18 +166,18 @@ def test_effects_are_found_again_though_compositions_are_missing() -> None:
     found = effects.effects(of)
     assert found.explained == pytest.approx(1)
     for axis, levels in true.items():
-        centre = np.mean(list(levels.values()))
+        center = np.mean(list(levels.values()))
         for effect in found.levels[axis]:
-            assert effect.mean == pytest.approx(levels[effect.levels[0]] - centre)
+            assert effect.mean == pytest.approx(levels[effect.levels[0]] - center)
             assert effect.error == pytest.approx(abs(effect.mean) * 0.5 / np.sqrt(3))
     assert found.levels["update"][0].mean == min(effect.mean for effect in found.levels["update"])
     assert max(abs(effect.mean) for effect in found.together) < 1e-9
 
 
 def test_what_two_parts_do_together_is_found_and_named() -> None:
-    of = {c: np.full(4, -1.0 * (c.oracle == "scaled" and c.update == "scale_free")) for c in compositions()}
+    of = {c: np.full(4, -1.0 * (c.oracle == "diagonal_scaling" and c.update == "scale_free")) for c in compositions()}
     found = effects.effects(of)
-    assert found.together[0].levels == ("scaled", "scale_free")
+    assert found.together[0].levels == ("diagonal_scaling", "scale_free")
     assert found.added["oracle", "update"] == pytest.approx(1 - found.explained)
     assert found.added["oracle", "schedule"] < 0.05
 
@@ -254,13 +254,13 @@ def test_the_attack_is_tuned_on_other_images_run_and_resumed(
     attacked, tuned_on = images.scenes("cpu", 2, 70)
     assert not set(attacked.ids) & set(tuned_on.ids)
     words = ["attack", "--device", "cpu", "--images", "2", "--queries", "70", "--records", str(tmp_path)]
-    words += ["--oracles", "antithetic", "--schedules", "budget", "--updates", "normalised,scale_free"]
+    words += ["--oracles", "antithetic", "--schedules", "budget", "--updates", "normalized,scale_free"]
     assert main(words) == 0
     assert "2 of 2: antithetic.budget.scale_free fooled" in capsys.readouterr().out
     assert main(words) == 0
     assert capsys.readouterr().out == ""
     found, struck = scores.attack_scores(tmp_path)
-    assert [c.update for c in found.of] == ["normalised", "scale_free"]
+    assert [c.update for c in found.of] == ["normalized", "scale_free"]
     assert {one.name for one in struck} == {"auto", *(c.name for c in found.of)}
     assert found.units == attacked.ids
     assert all(np.isfinite(total).all() and (total >= 0).all() for total in found.of.values())

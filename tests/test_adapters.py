@@ -424,7 +424,7 @@ class TestTorchattacks:
 
         mean, std = 0.1307, 0.3081
 
-        class Normalised(nn.Module):
+        class Normalized(nn.Module):
             def __init__(self) -> None:
                 super().__init__()
                 self.inner = model
@@ -435,7 +435,7 @@ class TestTorchattacks:
 
         x, y = easy_images()
         plain = SLGH(model, max_queries=500, **FAST)(x, y)
-        adapter = SLGH(Normalised(), max_queries=500, **FAST)
+        adapter = SLGH(Normalized(), max_queries=500, **FAST)
         adapter.set_normalization_used(mean=[mean], std=[std])
         found = adapter((x - mean) / std, y)
         torch.testing.assert_close(found * std + mean, plain, atol=1e-3, rtol=0)

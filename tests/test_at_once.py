@@ -44,11 +44,11 @@ def compare(found: slgh.Result, expected: slgh.Result) -> None:
 
 @libraries
 @every_case
-@pytest.mark.parametrize("at_once", [1, 3, 6])
-def test_the_results_are_the_same(case: Case, library: str, at_once: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 3, 6])
+def test_the_results_are_the_same(case: Case, library: str, batch_size: int) -> None:
     x0 = to_library(starts(7), library)
     options = {"batched": True, "history": "x", "max_iter": 12}
-    compare(case.run(x0, at_once=at_once, **options), case.run(x0, **options))
+    compare(case.run(x0, batch_size=batch_size, **options), case.run(x0, **options))
 
 
 @libraries
@@ -60,7 +60,7 @@ def test_problems_that_end_early_leave_their_places(library: str, history: Any, 
     options = {"batched": True, "max_iter": 50, "history": history, "target": float(np.median(to_numpy(free.fun_best)))}
     whole = case.run(x0, **options)
     assert len(set(whole.nit)) > 3
-    found = case.run(x0, at_once=4, **options)
+    found = case.run(x0, batch_size=4, **options)
     if history == 9:  # the stride is that of the longest run, not of this one
         n = min(len(found.history["iteration"]), len(whole.history["iteration"]))
         found.history = {n_: c[:n] for n_, c in found.history.items()}
@@ -73,7 +73,7 @@ def test_problems_that_end_early_leave_their_places(library: str, history: Any, 
 @pytest.mark.parametrize("name", ["zoslgh_r", "scale_free"])
 def test_the_budget_is_each_problems_own(library: str, limit: dict[str, int], name: str) -> None:
     x0 = to_library(starts(5), library)
-    found = CASES[name].run(x0, batched=True, at_once=2, **limit)
+    found = CASES[name].run(x0, batched=True, batch_size=2, **limit)
     compare(found, CASES[name].run(x0, batched=True, **limit))
     assert (found.nfev <= limit["max_evals"]).all()
 
@@ -93,7 +93,7 @@ def test_data_and_a_watch_go_with_their_problem(library: str) -> None:
         "watch": Entered(radius=1.5, ends=True), "history": "full",
     }  # fmt: skip
     whole = slgh.minimize(moved, to_library(x0, library), **options)
-    found = slgh.minimize(moved, to_library(x0, library), at_once=2, **options)
+    found = slgh.minimize(moved, to_library(x0, library), batch_size=2, **options)
     compare(found, whole)
     for name in whole.watched:
         np.testing.assert_allclose(to_numpy(found.watched[name]), to_numpy(whole.watched[name]), rtol=1e-9, atol=1e-12)
@@ -107,7 +107,7 @@ def test_no_more_are_asked_about_than_may_be(library: str) -> None:
         seen.append(x.shape[0])
         return fun(x, *extra)
 
-    CASES["scale_free"].run(to_library(starts(10), library), fun=watched, batched=True, at_once=4, max_iter=6)
+    CASES["scale_free"].run(to_library(starts(10), library), fun=watched, batched=True, batch_size=4, max_iter=6)
     assert max(seen) == 4
 
 
@@ -115,19 +115,19 @@ def test_no_more_are_asked_about_than_may_be(library: str) -> None:
 @pytest.mark.parametrize("name", ["zoslgh_r", "scale_free", "sgd"])
 def test_a_run_that_was_broken_off_is_continued_bit_for_bit(name: str, at: int, tmp_path: Path) -> None:
     case, file = CASES[name], tmp_path / "run.npz"
-    options = {"batched": True, "history": "full", "at_once": 3, "max_iter": 9}
+    options = {"batched": True, "history": "full", "batch_size": 3, "max_iter": 9}
     whole = case.run(starts(8), **options)
     with pytest.raises(Stopper):
         case.run(starts(8), fun=fails_after(at), checkpoint=file, **options)
     assert_same(case.run(starts(8), checkpoint=file, **options), whole)
-    with pytest.raises(ValueError, match="at_once"):
-        case.run(starts(8), checkpoint=file, **options | {"at_once": 5})
+    with pytest.raises(ValueError, match="batch_size"):
+        case.run(starts(8), checkpoint=file, **options | {"batch_size": 5})
 
 
 @needs_cuda
 def test_a_run_on_cuda_is_continued(tmp_path: Path) -> None:
     case, file, x0 = CASES["zoslgh_r"], tmp_path / "run.npz", to_library(starts(8), "cuda")
-    options = {"batched": True, "history": "full", "at_once": 3, "max_iter": 90}
+    options = {"batched": True, "history": "full", "batch_size": 3, "max_iter": 90}
     whole = case.run(x0, **options)
     case.run(x0, checkpoint=slgh.Checkpoint(path=file, every_iterations=7), max_seconds=0.02, **options)
     compare(case.run(x0, checkpoint=file, **options), whole)
@@ -136,7 +136,7 @@ def test_a_run_on_cuda_is_continued(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["zoslgh_r", "scale_free"])
 def test_a_run_whose_time_was_up_between_two_lots_is_continued(name: str, tmp_path: Path) -> None:
     case, file, calls = CASES[name], tmp_path / "run.npz", []
-    options = {"batched": True, "history": "full", "at_once": 2, "max_iter": 8}
+    options = {"batched": True, "history": "full", "batch_size": 2, "max_iter": 8}
 
     def slow(x: Any) -> Any:
         calls.append(1)
@@ -151,9 +151,9 @@ def test_a_run_whose_time_was_up_between_two_lots_is_continued(name: str, tmp_pa
 
 def test_a_run_cannot_be_made_longer_unnoticed(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
-    options = {"batched": True, "at_once": 2, "checkpoint": file}
+    options = {"batched": True, "batch_size": 2, "checkpoint": file}
     CASES["zoslgh_r"].run(starts(4), max_iter=5, **options)
-    with pytest.raises(ValueError, match="at_once"):
+    with pytest.raises(ValueError, match="batch_size"):
         CASES["zoslgh_r"].run(starts(4), max_iter=9, **options)
 
 
@@ -164,22 +164,22 @@ def test_a_mere_start_can_be_gone_on_from_with_fewer(tmp_path: Path) -> None:
         file.unlink(missing_ok=True)
         with pytest.raises(Stopper):
             CASES[name].run(starts(4), fun=fails_after(1 if name == "zoslgh_r" else 2), checkpoint=file, **options)
-        found = CASES[name].run(starts(4), checkpoint=file, at_once=2, **options)
-        assert_same(found, CASES[name].run(starts(4), at_once=2, **options))
+        found = CASES[name].run(starts(4), checkpoint=file, batch_size=2, **options)
+        assert_same(found, CASES[name].run(starts(4), batch_size=2, **options))
 
 
 @libraries
 def test_points_outside_the_box_are_not_recorded(library: str) -> None:
     options = {"batched": True, "max_iter": 12, "history": "x", "bounds": [(-2.0, 2.0)] * 4, "target": 3.0}
     x0 = to_library(np.clip(starts(7), -2, 2), library)
-    found = CASES["zoslgh_r"].run(x0, at_once=2, **options)
+    found = CASES["zoslgh_r"].run(x0, batch_size=2, **options)
     compare(found, CASES["zoslgh_r"].run(x0, **options))
     assert (np.abs(found.history["x"]) <= 2).all()
 
 
 def test_time_that_is_up_leaves_the_others_as_they_were() -> None:
     x0 = starts(6)
-    found = CASES["zoslgh_r"].run(x0, batched=True, at_once=2, max_iter=10**6, max_seconds=0.05)
+    found = CASES["zoslgh_r"].run(x0, batched=True, batch_size=2, max_iter=10**6, max_seconds=0.05)
     assert (found.status == slgh.Status.MAX_SECONDS).all()
     assert (found.nit[:2] > 0).all()
     assert (found.nit[2:] == 0).all()
@@ -203,23 +203,23 @@ def test_rows_are_put_where_they_belong() -> None:
 
 def test_refusals() -> None:
     run, x0 = CASES["zoslgh_r"].run, starts(4)
-    with pytest.raises(ValueError, match="`at_once` must be an integer >= 1"):
-        run(x0, batched=True, at_once=0)
+    with pytest.raises(ValueError, match="`batch_size` must be an integer >= 1"):
+        run(x0, batched=True, batch_size=0)
     with pytest.raises(ValueError, match="exclude each other"):
-        run(x0, batched=True, at_once=2, callback=print)
+        run(x0, batched=True, batch_size=2, callback=print)
     with pytest.raises(ValueError, match="needs max_iter or max_evals, enough for an iteration"):
-        run(x0, batched=True, at_once=2, max_iter=None, max_seconds=1.0)
+        run(x0, batched=True, batch_size=2, max_iter=None, max_seconds=1.0)
     with pytest.raises(ValueError, match="enough for an iteration"):
-        run(x0, batched=True, at_once=2, max_evals=3)
-    with pytest.raises(ValueError, match="iterations that are alike"):
-        CASES["zosvrg"].run(x0, batched=True, at_once=2)
+        run(x0, batched=True, batch_size=2, max_evals=3)
+    with pytest.raises(ValueError, match="iterations of equal cost"):
+        CASES["zosvrg"].run(x0, batched=True, batch_size=2)
     with pytest.raises(ValueError, match="for NumPy and PyTorch arrays"):
-        run(to_library(x0, "jax"), batched=True, at_once=2)
-    assert run(x0, batched=True, at_once=4).success.all()
-    assert run(x0[0], at_once=4).success
+        run(to_library(x0, "jax"), batched=True, batch_size=2)
+    assert run(x0, batched=True, batch_size=4).success.all()
+    assert run(x0[0], batch_size=4).success
 
 
 def test_a_stream_on_torch_is_that_of_numpy() -> None:
-    options = {"batched": True, "at_once": 2, "max_iter": 9}
+    options = {"batched": True, "batch_size": 2, "max_iter": 9}
     ours = CASES["zoslgh_r"].run(torch.tensor(starts(5)), **options)
     assert np.allclose(ours.x.numpy(), CASES["zoslgh_r"].run(starts(5), **options).x, rtol=1e-12)

@@ -87,7 +87,7 @@ def test_margin_is_the_loss_of_the_notes(targeted: bool) -> None:
 
 @pytest.mark.parametrize("kappa", [1e-10, 2.0])
 def test_the_total_is_the_weighted_loss_and_the_distortion(kappa: float) -> None:
-    asked = Asked(model=model, shape=(3, 2, 2), low=0.0, high=1.0, outputs="logits", at_most=None)
+    asked = Asked(model=model, shape=(3, 2, 2), low=0.0, high=1.0, outputs="logits", model_batch_size=None)
     f = AttackObjective(asked, 10.0, kappa, targeted=False)
     a, x = IMAGES[:2].reshape(2, 1, D) - 0.5, RNG.normal(size=(2, 5, D))
     total, margin, distortion = f(x, a, LABELS[:2, None])
@@ -274,14 +274,16 @@ def test_probabilities_do_as_well_as_logits() -> None:
 
 def test_the_range_of_pixels_does_not_matter() -> None:
     plain = attack(model, IMAGES, LABELS, **QUICK)
-    centred = attack(lambda a: model(a + 0.5), IMAGES - 0.5, LABELS, pixels=(-0.5, 0.5), **QUICK)
+    centered = attack(lambda a: model(a + 0.5), IMAGES - 0.5, LABELS, pixels=(-0.5, 0.5), **QUICK)
     bytes_ = attack(lambda a: model(a / 255), IMAGES * 255, LABELS, pixels=(0, 255), **QUICK)
-    assert np.allclose(centred.images + 0.5, plain.images, atol=1e-9)
+    assert np.allclose(centered.images + 0.5, plain.images, atol=1e-9)
     assert np.allclose(bytes_.images / 255, plain.images, atol=1e-9)
     assert np.allclose(bytes_.distortion, plain.distortion, rtol=1e-6, equal_nan=True)
 
 
-@pytest.mark.parametrize("options", [{"at_once": 2}, {"at_most": 5}, {"at_once": 4, "at_most": 1}])
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 2}, {"model_batch_size": 5}, {"batch_size": 4, "model_batch_size": 1}]
+)
 def test_how_many_at_a_time_does_not_matter(options: dict[str, int]) -> None:
     most = []
 
@@ -294,8 +296,8 @@ def test_how_many_at_a_time_does_not_matter(options: dict[str, int]) -> None:
     assert np.allclose(found.images, plain.images, rtol=1e-4)  # products of other sizes are rounded otherwise
     assert np.array_equal(found.queries, plain.queries)
     assert np.allclose(found.history["total"], plain.history["total"], rtol=1e-4)
-    if "at_most" in options:
-        assert max(most) <= options["at_most"]
+    if "model_batch_size" in options:
+        assert max(most) <= options["model_batch_size"]
 
 
 def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,12 +365,12 @@ def test_memory_that_is_short_and_a_checkpoint_go_together(monkeypatch: pytest.M
     with pytest.raises(ConnectionError):
         attack(small, IMAGES, LABELS, checkpoint=file, **QUICK)
     resumed = attack(small, IMAGES, LABELS, checkpoint=file, **QUICK)
-    whole = attack(model, IMAGES, LABELS, at_once=2, **QUICK)
+    whole = attack(model, IMAGES, LABELS, batch_size=2, **QUICK)
     assert np.array_equal(resumed.images, whole.images)
 
 
 def test_time_that_is_up_leaves_images_that_were_not_begun() -> None:
-    found = attack(model, IMAGES, LABELS, at_once=2, max_queries=10**6, max_seconds=0.3, seed=0)
+    found = attack(model, IMAGES, LABELS, batch_size=2, max_queries=10**6, max_seconds=0.3, seed=0)
     assert set(found.outcome[2:]) == {Outcome.WAITING}
     assert (found.queries[2:] == 3).all()  # two before, and the look at the start
 
@@ -461,13 +463,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"max_queries": 25}, "`max_queries` must allow an iteration, 26 queries an image; got 25"),
     ({"max_evals": 100}, "pass max_queries"),
     ({"eps": 0.1}, "there is no ball to stay in"),
-    ({"batch_size": 8}, "at_most"),
     ({"data": IMAGES}, "the attack says it to `minimize`"),
     ({"images": IMAGES[0], "labels": LABELS[0]}, r"`labels` must have one class an image, shape \(3,\); got \(\)"),
     ({"weight": 0.0}, "`weight` must be"),
     ({"kappa": -1.0}, "`kappa` must be"),
-    ({"at_once": 0}, "`at_once` must be an integer >= 1"),
-    ({"at_most": 0}, "`at_most` must be an integer >= 1"),
+    ({"batch_size": 0}, "`batch_size` must be an integer >= 1"),
+    ({"model_batch_size": 0}, "`model_batch_size` must be an integer >= 1"),
     ({"method": "zoslgh_r"}, "t1"),
     ({"model": lambda a: model(a) * np.nan}, "must answer with finite numbers"),
     ({"model": lambda a: model(a)[:, 0]}, r"one row of logits an image, shape \(9, classes\); got \(9,\)"),
@@ -519,7 +520,7 @@ def test_fewer_queries_make_longer_steps_and_more_a_wider_look() -> None:
 
 def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
-    first, second = plan(digits, 73_331, None, {}, minimises=True)
+    first, second = plan(digits, 73_331, None, {}, minimizes=True)
     assert (first.params["values"], second.params.get("values")) == ("ranks", None)
     assert first.params["t1"] == pytest.approx(3.92, rel=0.01)
     assert first.params["shape"] == pytest.approx(0.393, rel=0.01)
@@ -527,14 +528,14 @@ def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     assert second.params["alpha"] == pytest.approx(3 * 0.216, rel=0.02)
     assert (first.max_evals, second.max_evals) == (48_888, 24_443)
     assert narrow(photographs, 873, 10)["shape"] == pytest.approx(0.304, rel=0.01)
-    by_iterations = plan(digits, None, 2001, {"samples": 5}, minimises=True)
+    by_iterations = plan(digits, None, 2001, {"samples": 5}, minimizes=True)
     assert [(one.max_iter, one.params["samples"]) for one in by_iterations] == [(1334, 5), (667, 5)]
     for a, queries in ((digits, 15_186), (photographs, 29_928)):  # as the documentation says
-        assert len(plan(a, queries - 3 - 1, None, {}, minimises=True)) == 1
-        assert len(plan(a, queries - 3, None, {}, minimises=True)) == 2
-    assert len(plan(digits, 73_331, None, {"samples": np.int64(10)}, minimises=True)) == 2
-    assert len(plan(digits, 73_331, None, {}, minimises=False)) == 1
-    assert len(plan(digits, 73_331, None, {"alpha": 0.3}, minimises=True)) == 1
+        assert len(plan(a, queries - 3 - 1, None, {}, minimizes=True)) == 1
+        assert len(plan(a, queries - 3, None, {}, minimizes=True)) == 2
+    assert len(plan(digits, 73_331, None, {"samples": np.int64(10)}, minimizes=True)) == 2
+    assert len(plan(digits, 73_331, None, {}, minimizes=False)) == 1
+    assert len(plan(digits, 73_331, None, {"alpha": 0.3}, minimizes=True)) == 1
 
 
 class TestTwoHomotopies:
@@ -629,7 +630,7 @@ class TestTwoHomotopies:
         rows = np.flatnonzero(first.watched["first"] < 0)
         passed = [Passed(np.arange(8), first, ""), Passed(rows, second, "")]
         a = self.IMAGES - 0.5
-        asked = Asked(model=self.model, shape=(D,), low=0, high=1, outputs="logits", at_most=None)
+        asked = Asked(model=self.model, shape=(D,), low=0, high=1, outputs="logits", model_batch_size=None)
         who = Attacked(label=self.LABELS, before=self.LABELS, wanted=None)
         found = report(asked, self.IMAGES, a, who, passed)
         assert {found.outcome[i] for i in rows} == {Outcome.FAILED}
@@ -645,12 +646,12 @@ class TestTwoHomotopies:
                 raise KeyboardInterrupt
             return self.model(images)
 
-        whole = self.attack(at_once=4)
-        cut = self.attack(interrupted, at_once=4, checkpoint=file)
+        whole = self.attack(batch_size=4)
+        cut = self.attack(interrupted, batch_size=4, checkpoint=file)
         assert set(cut.runs[0].status.tolist()) == {Status.COMPLETED, Status.INTERRUPTED}
         assert len(cut.runs) == 1
         assert not (tmp_path / "attack.2.npz").exists()
-        assert np.array_equal(self.attack(at_once=4, checkpoint=file).images, whole.images)
+        assert np.array_equal(self.attack(batch_size=4, checkpoint=file).images, whole.images)
 
     def test_a_second_checkpoint_without_the_first_is_of_another_run(self, tmp_path: Path) -> None:
         file = tmp_path / "attack.npz"
@@ -662,7 +663,7 @@ class TestTwoHomotopies:
         assert counting.asked <= 2 * 8
 
     def test_some_at_a_time_are_the_same(self) -> None:
-        whole, some = self.attack(), self.attack(at_once=3)
+        whole, some = self.attack(), self.attack(batch_size=3)
         assert np.array_equal(some.images, whole.images)
         assert np.array_equal(some.queries, whole.queries)
 
@@ -675,14 +676,14 @@ class TestPasses:
         """What `minimize` was asked for: the rows and the options of each call."""
         calls = []
 
-        def minimise(rows: Any, **given: Any) -> Any:
+        def minimize(rows: Any, **given: Any) -> Any:
             calls.append((rows.tolist(), given))
             ended = np.broadcast_to(status, len(first))[rows]
             watched = {"first": np.array(first)[rows]}
             return Result(x=np.zeros((rows.size, 1)), status=ended, watched=watched, seed=7, seconds=2.0)
 
-        given = {"at_once": None, "max_seconds": None, "seed": 0, "checkpoint": None} | options
-        go_through([Pass({}, 20, None), Pass({}, 10, None)], minimise, np.arange(len(first)), **given)
+        given = {"batch_size": None, "max_seconds": None, "seed": 0, "checkpoint": None} | options
+        go_through([Pass({}, 20, None), Pass({}, 10, None)], minimize, np.arange(len(first)), **given)
         return calls
 
     def test_the_second_has_those_that_were_not_fooled(self) -> None:

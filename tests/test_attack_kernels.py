@@ -68,7 +68,12 @@ def test_the_objective_is_the_same(name: str, targeted: bool, outputs: str, monk
         return net(images) if outputs == "logits" else net(images).softmax(1)
 
     asked = Asked(
-        model=model, shape=(spec.channels, spec.side, spec.side), low=-0.5, high=0.5, outputs=outputs, at_most=None
+        model=model,
+        shape=(spec.channels, spec.side, spec.side),
+        low=-0.5,
+        high=0.5,
+        outputs=outputs,
+        model_batch_size=None,
     )
     f = AttackObjective(asked, 10.0, 1e-10, targeted)
     a = pictures(name, 3).reshape(3, 1, d)
@@ -92,7 +97,7 @@ def test_scores_that_are_no_numbers_stay_so(outputs: str, bad: float) -> None:
         return scores
 
     f = AttackObjective(
-        Asked(model=model, shape=(5,), low=0.0, high=1.0, outputs=outputs, at_most=None), 10.0, 0.0, False
+        Asked(model=model, shape=(5,), low=0.0, high=1.0, outputs=outputs, model_batch_size=None), 10.0, 0.0, False
     )
     with torch.no_grad():
         seen = f(

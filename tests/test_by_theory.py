@@ -11,7 +11,7 @@ import pytest
 
 import slgh
 from slgh.theory import plan
-from slgh.updates import Descent, Tolerant
+from slgh.updates import Descent, NoiseAware
 
 WELLS = slgh.problems.wells(3)
 L0, L1 = WELLS.smooth.L0, WELLS.smooth.L1  # type: ignore[union-attr]
@@ -54,12 +54,12 @@ def test_the_step_is_the_theorems(theorem: str, fun: Any, method: str, options: 
 def test_noise_sets_the_floor_and_the_step_of_algorithm_4() -> None:
     common: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "gamma": 0.9, "max_iter": 200, "vectorized": True}
     result = slgh.minimize(WELLS.fun, X0, noise=1e-4, L1=L1, seed=0, **common)
-    assert result.method.update == Tolerant(L1=L1, nu=1e-4)
+    assert result.method.update == NoiseAware(L1=L1, nu=1e-4)
     assert result.t == pytest.approx(0.01)
     assert "By Theorem C.1" in result.message
     stochastic = slgh.minimize(terms, X0, noise=1e-4, L1=L1, seed=0, sample_xi=50, **common)
     k0 = int(np.ceil(np.log(1 / 3) / np.log(0.9)))
-    assert stochastic.method.update == Tolerant(L1=L1, nu=1e-4, cap=((200 - k0) * 7) ** -0.5)
+    assert stochastic.method.update == NoiseAware(L1=L1, nu=1e-4, cap=((200 - k0) * 7) ** -0.5)
     plain = slgh.minimize(WELLS.fun, X0, noise=1e-4, step=0.01, seed=0, **common)
     assert plain.method.update == Descent(step=0.01)
 

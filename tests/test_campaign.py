@@ -1,4 +1,4 @@
-"""The campaign of "auto": it sees no scale, keeps to its budget, can be broken off anywhere, and says what it did."""
+"""The portfolio of "auto": it sees no scale, keeps to its budget, can be broken off anywhere, and says what it did."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import slgh
 from slgh.auto.defaults import first_radius, first_widths
-from slgh.auto.landscape import POINTS, Verdict, affordable_lines, look
+from slgh.auto.landscape import POINTS, Landscape, affordable_lines, look
 from slgh.auto.local_search import FEW, SHORT, Place, polish
 from slgh.engine import run as loop
 from slgh.engine.bounds import Box
@@ -222,7 +222,9 @@ def test_a_long_box_is_as_good_as_a_cube(method: str) -> None:
 
 def test_a_local_search_has_its_unit_in_each_variable() -> None:
     seen = Counted(lambda x: np.sum((x / LENGTHS - 0.5) ** 2))
-    run = slgh.minimize(seen, 0.9 * LENGTHS, bounds=[(0, s) for s in LENGTHS], stages="polish", max_evals=400, seed=0)
+    run = slgh.minimize(
+        seen, 0.9 * LENGTHS, bounds=[(0, s) for s in LENGTHS], phases="local_search", max_evals=400, seed=0
+    )
     np.testing.assert_allclose(run.x, 0.5 * LENGTHS, rtol=1e-6)
 
 
@@ -345,7 +347,7 @@ FEWER = np.full(3, 1.25)
 
 
 def resumable(fun: Point, x0: Any = START, **options: Any) -> slgh.Result:
-    """A run with all stages."""
+    """A run with all phases."""
     return slgh.minimize(fun, x0, **{"max_evals": 80 * (x0.size + 1), "seed": 4, "history": "x", **options})
 
 
@@ -360,12 +362,12 @@ def assert_same_run(a: slgh.Result, b: slgh.Result) -> None:
 
 
 def everywhere(fun: Point) -> list[int]:
-    """Calls in every stage: at the start, within the look, and every so many evaluations from then on."""
+    """Calls in every phase: at the start, within the look, and every so many evaluations from then on."""
     return [1, 2, 20, *range(50, uninterrupted(fun).nfev, 101), uninterrupted(fun).nfev]
 
 
 @pytest.mark.parametrize("fun", [bowl, waves, cliff, calm])
-def test_the_runs_that_are_broken_off_have_all_stages(fun: Point) -> None:
+def test_the_runs_that_are_broken_off_have_all_phases(fun: Point) -> None:
     whole = uninterrupted(fun)
     assert "f looked" in whole.message
     assert "local search" in whole.message
@@ -507,8 +509,8 @@ def test_another_budget_is_another_run(tmp_path: Path) -> None:
 
 def test_other_stages_are_another_run(tmp_path: Path) -> None:
     resumable(bowl, checkpoint=tmp_path / "run.npz")
-    with pytest.raises(ValueError, match="belongs to another run: its stages is"):
-        resumable(bowl, checkpoint=tmp_path / "run.npz", stages=("homotopy", "polish"))
+    with pytest.raises(ValueError, match="belongs to another run: its phases is"):
+        resumable(bowl, checkpoint=tmp_path / "run.npz", phases=("homotopy", "local_search"))
 
 
 def tell_all(opt: slgh.Optimizer, fun: Point) -> slgh.Result:
@@ -551,7 +553,7 @@ def test_ask_and_tell_is_continued(tmp_path: Path) -> None:
 
 # What happens within a local search.
 
-LOCAL: dict[str, Any] = {"stages": ("polish", "restarts"), "seed": 0}
+LOCAL: dict[str, Any] = {"phases": ("local_search", "restarts"), "seed": 0}
 """A run that is nothing but local searches."""
 
 
@@ -716,26 +718,26 @@ NOISE = np.random.default_rng(0)
 @pytest.mark.parametrize(
     ("fun", "verdict"),
     [
-        (lambda x: np.sum(x**2), Verdict.SMOOTH),
-        (lambda x: np.sum(10.0 ** np.linspace(0, 6, x.size) * x**2), Verdict.SMOOTH),
-        (lambda x: np.sum(x), Verdict.SMOOTH),
-        (lambda x: 7.0, Verdict.SMOOTH),
-        (lambda x: 1e9 + np.sum(x**2), Verdict.SMOOTH),
-        (valley, Verdict.SMOOTH),
-        (waves, Verdict.RUGGED),
-        (ackley, Verdict.RUGGED),
-        (lambda x: np.sum(x**2) if x[0] > 3.1 else np.nan, Verdict.RUGGED),
-        (lambda x: np.nan, Verdict.RUGGED),
-        (lambda x: np.sum(x**2) * (1 + 0.01 * NOISE.normal()), Verdict.NOISY),
-        (lambda x: NOISE.normal(), Verdict.NOISY),
-        (lambda x: np.sum(x**2) + 100 * NOISE.standard_cauchy() * (NOISE.random() < 0.05), Verdict.NOISY),
+        (lambda x: np.sum(x**2), Landscape.SMOOTH),
+        (lambda x: np.sum(10.0 ** np.linspace(0, 6, x.size) * x**2), Landscape.SMOOTH),
+        (lambda x: np.sum(x), Landscape.SMOOTH),
+        (lambda x: 7.0, Landscape.SMOOTH),
+        (lambda x: 1e9 + np.sum(x**2), Landscape.SMOOTH),
+        (valley, Landscape.SMOOTH),
+        (waves, Landscape.RUGGED),
+        (ackley, Landscape.RUGGED),
+        (lambda x: np.sum(x**2) if x[0] > 3.1 else np.nan, Landscape.RUGGED),
+        (lambda x: np.nan, Landscape.RUGGED),
+        (lambda x: np.sum(x**2) * (1 + 0.01 * NOISE.normal()), Landscape.NOISY),
+        (lambda x: NOISE.normal(), Landscape.NOISY),
+        (lambda x: np.sum(x**2) + 100 * NOISE.standard_cauchy() * (NOISE.random() < 0.05), Landscape.NOISY),
     ],
     ids=[
         *("sphere", "ellipsoid", "linear", "constant", "offset", "valley", "waves", "ackley"),
         *("cliff", "nothing", "noise of f", "noise", "outliers"),
     ],
 )
-def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Verdict, d: int, unit: float) -> None:
+def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Landscape, d: int, unit: float) -> None:
     right = 0
     for seed in range(5):
         ends = np.random.default_rng([seed, d]).uniform(-5, 5, (6, d))
@@ -745,7 +747,7 @@ def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Verdi
     assert right >= 4
 
 
-def judged(values: Any, n: int = 6, d: int = 8) -> Verdict:
+def judged(values: Any, n: int = 6, d: int = 8) -> Landscape:
     """The verdict of a look whose requests, first and second, are answered by `values` of all their points."""
     talk = look(np.full(d, 3.3), np.random.default_rng(0).uniform(-5, 5, (n, d)), 2.0**-52)
     points = next(talk).points
@@ -760,7 +762,7 @@ def judged(values: Any, n: int = 6, d: int = 8) -> Verdict:
 @pytest.mark.parametrize("f", [np.square, np.negative])
 def test_last_digits_that_depend_on_how_many_points_are_asked_are_no_noise(f: Any, n: int) -> None:
     single = lambda values: values.astype(np.float32).astype(float)  # noqa: E731
-    assert judged(lambda points, request: single(f(points).sum(axis=1) * (1 + 5e-7 * request)), n) is Verdict.SMOOTH
+    assert judged(lambda points, request: single(f(points).sum(axis=1) * (1 + 5e-7 * request)), n) is Landscape.SMOOTH
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])
@@ -771,12 +773,12 @@ def test_an_answer_that_changes_is_noise(n: int) -> None:
             values[POINTS // 2] += 100.0
         return values
 
-    assert judged(one_jumps, n) is Verdict.NOISY
-    assert judged(lambda points, request: np.sum(points**2, axis=1) + np.log(2.5 - request), n) is Verdict.NOISY
+    assert judged(one_jumps, n) is Landscape.NOISY
+    assert judged(lambda points, request: np.sum(points**2, axis=1) + np.log(2.5 - request), n) is Landscape.NOISY
     assert (
-        judged(lambda points, request: np.sum(points**2, axis=1) * (np.nan if request > 1 else 1), n) is Verdict.NOISY
+        judged(lambda points, request: np.sum(points**2, axis=1) * (np.nan if request > 1 else 1), n) is Landscape.NOISY
     )
-    assert judged(lambda points, request: np.full(len(points), 1.0 if request > 1 else np.nan), n) is Verdict.NOISY
+    assert judged(lambda points, request: np.full(len(points), 1.0 if request > 1 else np.nan), n) is Landscape.NOISY
 
 
 def test_one_value_of_each_line_that_is_not_finite_hides_no_noise() -> None:
@@ -788,19 +790,19 @@ def test_one_value_of_each_line_that_is_not_finite_hides_no_noise() -> None:
             values = values.ravel()
         return values
 
-    assert judged(holed) is Verdict.NOISY
+    assert judged(holed) is Landscape.NOISY
 
 
 def test_values_close_to_the_greatest_number_are_looked_at_without_a_warning() -> None:
-    assert judged(lambda points, request: 1.7e308 * np.cos(points[:, 0])) is not Verdict.NOISY
+    assert judged(lambda points, request: 1.7e308 * np.cos(points[:, 0])) is not Landscape.NOISY
 
 
 def test_numbers_of_few_digits_are_no_ruggedness() -> None:
     ends = np.random.default_rng(0).uniform(-5, 5, (6, 8))
     coarse = lambda x: float(np.float32(bowl(x)))  # noqa: E731
-    assert answered(look(np.full(8, 3.3), ends, float(np.finfo(np.float32).eps)), coarse)[0] is Verdict.SMOOTH
+    assert answered(look(np.full(8, 3.3), ends, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
     short = np.full(8, 3.3) + 1e-4 * ends
-    assert answered(look(np.full(8, 3.3), short, float(np.finfo(np.float32).eps)), coarse)[0] is Verdict.SMOOTH
+    assert answered(look(np.full(8, 3.3), short, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
 
 
 def test_a_small_budget_is_not_looked_at() -> None:
@@ -958,29 +960,29 @@ def sizes_of(message: str) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize(
-    ("stages", "done"),
+    ("phases", "done"),
     [
         (("homotopy",), (True, False)),
         ("homotopy", (True, False)),
-        (("look", "homotopy"), (True, False)),
-        (("polish",), (False, True)),
-        (("look", "polish", "restarts"), (False, True)),
-        (("homotopy", "polish"), (True, True)),
-        (("look", "homotopy", "polish"), (True, True)),
-        (("restarts", "polish", "homotopy", "look"), (True, True)),
+        (("landscape", "homotopy"), (True, False)),
+        (("local_search",), (False, True)),
+        (("landscape", "local_search", "restarts"), (False, True)),
+        (("homotopy", "local_search"), (True, True)),
+        (("landscape", "homotopy", "local_search"), (True, True)),
+        (("restarts", "local_search", "homotopy", "landscape"), (True, True)),
     ],
 )
-def test_stages_are_chosen(stages: Any, done: tuple[bool, bool]) -> None:
-    run = minimize(waves, np.full(4, 3.3), max_evals=1500, stages=stages)
+def test_stages_are_chosen(phases: Any, done: tuple[bool, bool]) -> None:
+    run = minimize(waves, np.full(4, 3.3), max_evals=1500, phases=phases)
     assert sizes_of(run.message) == done
-    assert ("f looked rugged" in run.message) == ("look" in stages and all(done)), "there is a choice to make"
+    assert ("f looked rugged" in run.message) == ("landscape" in phases and all(done)), "there is a choice to make"
     t = run.history["t"]
     assert ((t > 0).any(), (t == 0).any()) == done
 
 
 @pytest.mark.parametrize("max_evals", [2, 3, 10, 60])
 def test_a_local_search_alone_is_one_on_any_budget(max_evals: int) -> None:
-    run = minimize(waves, np.full(4, 3.3), max_evals=max_evals, stages=("look", "polish"))
+    run = minimize(waves, np.full(4, 3.3), max_evals=max_evals, phases=("landscape", "local_search"))
     assert run.nfev <= max_evals
     assert not run.history["t"].any()
     assert sizes_of(run.message) == (False, True)
@@ -988,7 +990,7 @@ def test_a_local_search_alone_is_one_on_any_budget(max_evals: int) -> None:
 
 def test_the_homotopy_alone_is_scale_free() -> None:
     x0 = np.full(4, 3.3)
-    alone = minimize(waves, x0, max_evals=1500, stages="homotopy", history="x")
+    alone = minimize(waves, x0, max_evals=1500, phases="homotopy", history="x")
     plain = minimize(waves, x0, max_evals=1500, method="scale_free", history="x")
     np.testing.assert_array_equal(alone.history["x"], plain.history["x"])
 
@@ -1019,19 +1021,19 @@ def test_a_stochastic_function_gets_the_plain_composition() -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"stages": ("polish", "sleep")}, "`stages` must be one of 'look', 'homotopy', 'polish', 'restarts'"),
-        ({"stages": ("look", "restarts")}, "`stages` must have 'homotopy' or 'polish' among them"),
-        ({"stages": ()}, "`stages` must have"),
-        ({"stages": ("polish",), "max_iter": 10}, "`stages` are for a single problem limited by max_evals"),
-        ({"stages": ("polish",), "values": "ranks"}, "`stages` are for a single problem"),
-        ({"stages": ("polish",), "update": "scale_free"}, "`stages` are for a single problem"),
+        ({"phases": ("local_search", "sleep")}, "`phases` must be one of 'landscape', 'homotopy', 'local_search', 'restarts'"),
+        ({"phases": ("landscape", "restarts")}, "`phases` must have 'homotopy' or 'polish' among them"),
+        ({"phases": ()}, "`phases` must have"),
+        ({"phases": ("local_search",), "max_iter": 10}, "`phases` are for a single problem limited by max_evals"),
+        ({"phases": ("local_search",), "values": "ranks"}, "`phases` are for a single problem"),
+        ({"phases": ("local_search",), "update": "scale_free"}, "`phases` are for a single problem"),
         (
-            {"stages": ("polish",), "method": "zoslgh_r", "t1": 1.0, "step": 1.0},
-            "`stages` is not a parameter of 'zoslgh_r'",
+            {"phases": ("local_search",), "method": "zoslgh_r", "t1": 1.0, "step": 1.0},
+            "`phases` is not a parameter of 'zoslgh_r'",
         ),
     ],
 )
-def test_wrong_stages(options: dict[str, Any], match: str) -> None:
+def test_wrong_phases(options: dict[str, Any], match: str) -> None:
     with pytest.raises((ValueError, TypeError), match=match):
         minimize(bowl, np.ones(3), **options)
 
@@ -1101,10 +1103,10 @@ def test_workers_give_the_same_run() -> None:
 
 
 def test_data_and_arguments_reach_the_function() -> None:
-    centre, options = np.arange(4.0), {"max_evals": 600, "seed": 0}
-    plain = minimize(lambda x: np.sum((x - centre) ** 2, axis=-1), np.zeros(4), **options)
+    center, options = np.arange(4.0), {"max_evals": 600, "seed": 0}
+    plain = minimize(lambda x: np.sum((x - center) ** 2, axis=-1), np.zeros(4), **options)
     given = minimize(
-        lambda x, a, c: c * np.sum((x - a) ** 2, axis=-1), np.zeros(4), data=centre, args=(1.0,), **options
+        lambda x, a, c: c * np.sum((x - a) ** 2, axis=-1), np.zeros(4), data=center, args=(1.0,), **options
     )
     assert_same_run(given, plain)
 
@@ -1169,14 +1171,14 @@ def test_with_nothing_else_given_it_does_something_sensible_and_says_what() -> N
     assert rugged.success
     assert rugged.fun < waves(np.full(5, 3.3)) / 10
     assert "f looked rugged: " in rugged.message
-    assert "Chosen: scaled x budget x scale_free, " in rugged.message
+    assert "Chosen: diagonal_scaling x budget x scale_free, " in rugged.message
     assert " samples, t from 3.3 to " in rugged.message
 
 
 def test_the_message_counts_what_was_done() -> None:
-    once = minimize(waves, np.full(4, 3.3), max_evals=1500, stages=("look", "homotopy", "polish"))
+    once = minimize(waves, np.full(4, 3.3), max_evals=1500, phases=("landscape", "homotopy", "local_search"))
     assert "f looked rugged: 1 homotopy, 1 local search." in once.message
-    local = minimize(valley, np.full(4, -1.0), max_evals=200, stages="polish")
+    local = minimize(valley, np.full(4, -1.0), max_evals=200, phases="local_search")
     assert local.message == "The planned iterations were completed. 1 local search."
     nothing = minimize(valley, np.full(4, -1.0), max_evals=1)
     assert nothing.message == "Cut short: the next iteration would exceed max_evals."

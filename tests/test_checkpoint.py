@@ -140,7 +140,7 @@ def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None
 class ScaledDescent:
     """A part whose field is an array."""
 
-    name: ClassVar[str] = "scaled"
+    name: ClassVar[str] = "diagonal_scaling"
     steps: Any
 
     def init(self, x: Any, xp: Any) -> tuple[Any, ...]:

@@ -396,7 +396,7 @@ def batch(**more: Any) -> slgh.Result:
 
 
 def some_at_a_time(**more: Any) -> slgh.Result:
-    return CASE.run(starts(4), batched=True, at_once=2, max_iter=8, history="x", **more)
+    return CASE.run(starts(4), batched=True, batch_size=2, max_iter=8, history="x", **more)
 
 
 def stochastic(**more: Any) -> slgh.Result:
@@ -446,9 +446,9 @@ def test_a_changed_run_is_one_clear_error_or_goes_on(
     found = checkpoint.read(file)
     assert found is not None
     meta, arrays = found
-    # A run of "auto" takes longer, and differs in its campaign alone.
+    # A run of "auto" takes longer, and differs in its portfolio alone.
     edits = [(meta, arrays | {"further": np.zeros(3)})]
-    for key in arrays if name != "auto" else [key for key in arrays if key.startswith("campaign.")]:
+    for key in arrays if name != "auto" else [key for key in arrays if key.startswith("portfolio.")]:
         edits.append((meta, {n: a for n, a in arrays.items() if n != key}))
         edits += [(meta, arrays | {key: np.asarray(other)}) for other in changed(arrays[key])]
     for key in meta.keys() - {"slgh"} if name != "auto" else ():

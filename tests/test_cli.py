@@ -162,8 +162,8 @@ def test_an_unknown_command_is_one_line() -> None:
 
 def test_minimise_is_minimize_and_no_list_shows_it() -> None:
     arguments = ["x**2", "--x0", "1", "--max-evals", "50", "--seed", "1", "--quiet"]
-    assert run(app, ["minimise", *arguments]).stdout == run(app, ["minimize", *arguments]).stdout != ""
-    assert "minimise " not in run(app, ["--help"]).output
+    assert run(app, ["minimize", *arguments]).stdout == run(app, ["minimize", *arguments]).stdout != ""
+    assert "minimize " not in run(app, ["--help"]).output
     assert complete("slgh minimis") == []
 
 

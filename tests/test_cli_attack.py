@@ -169,7 +169,7 @@ def column(found: dict[str, Any], name: str) -> list[Any]:
 
 
 def block(text: str) -> dict[str, str]:
-    """The labelled lines of what was printed."""
+    """The labeled lines of what was printed."""
     lines = [line for line in text.splitlines() if line[:1].strip() and "  " in line]
     return {line.split()[0]: line[10:] for line in lines}
 
@@ -284,7 +284,7 @@ def test_whole_test_sets_are_read_from_a_folder(folder: Path) -> None:
     "arguments",
     [
         OWN,
-        ["--model", "mine:halves", "--inputs", "mine.npz", "--at-most", "3", "--at-once", "2"],
+        ["--model", "mine:halves", "--inputs", "mine.npz", "--model-batch-size", "3", "--batch-size", "2"],
         ["--model", "mine.py:shares", "--inputs", "mine.npz", "--outputs", "probabilities"],
         ["--model", "mine.py:module", "--inputs", "mine.npz"],
         ["--model", "mine.py:module", "--inputs", "mine.npz", "--device", "cpu"],

@@ -157,7 +157,7 @@ BAD = {
     "a tower of powers": (["x + 10**10**10", "--x0", "1"], "exponents must be at most 64"),
     "a formula that is too long": (["+".join(["x"] * 20_000), "--x0", "1"], "at most 20000 characters"),
     "a subscript out of reach": (["sum(x[i+1] for i in range(d))", "--x0", "1,2"], "reaches variable x[2]"),
-    "a misspelt problem": (["rosenbrok"], "Did you mean rosenbrock?"),
+    "a misspelled problem": (["rosenbrok"], "Did you mean rosenbrock?"),
     "x0 missing": (["x**2 + y**2"], "--x0 is missing: x0 is the start of x, y, in this order, for example --x0 1,1"),
     "x0 missing for a function": (["--fun", "mine:sphere"], "--x0 is missing"),
     "x0 too short": (["x**2 + y**2", "--x0", "1"], "must have 2 numbers, got 1: x0 is the start of x, y"),
@@ -365,7 +365,7 @@ SAME: dict[str, tuple[str, Any]] = {
         "--fun mine:sphere --x0 0 --d 3 --target 1e-3",
         lambda: ours(lambda x: float(np.sum((x - 1.0) ** 2)), np.zeros(3), target=1e-3),
     ),
-    "a file's function, vectorised, with its gradient": (
+    "a file's function, vectorized, with its gradient": (
         "--fun mine.py:spheres --grad mine.py:sphere_grad --vectorized --x0 0,0",
         lambda: ours(
             lambda x: np.sum((x - 1.0) ** 2, axis=-1), np.zeros(2), grad=lambda x: 2 * (x - 1.0), vectorized=True
@@ -389,8 +389,8 @@ def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> Non
     result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", "--method", "scale_free", *QUICK)
     assert result.exit_code == 0
     block = {line.split()[0]: line for line in result.stdout.splitlines() if line[:1].strip()}
-    assert list(block) == ["minimise", "method", "f", "x", "t", "cost", "status", "seed", "again"]
-    assert "formula in x; closed form" in block["minimise"]
+    assert list(block) == ["minimize", "method", "f", "x", "t", "cost", "status", "seed", "again"]
+    assert "formula in x; closed form" in block["minimize"]
     assert "scale_free = closed_form(samples=1) x budget(t1=2, fall=" in block["method"]
     assert "from 6 at x0" in block["f"]
     assert "101 evaluations, 99 gradients, 99 iterations" in block["cost"]
@@ -404,13 +404,13 @@ def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> Non
 def test_the_block_says_what_auto_saw_and_did() -> None:
     wavy = ["sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))", "--x0", "3.3", "--d", "4", "--seed", "1", "--no-plot"]
     rugged = run("minimize", *wavy, "--set", "oracle=scaled", "--max-evals", "1500").stdout
-    assert "looked" not in rugged, "a swapped part is no campaign"
+    assert "looked" not in rugged, "a swapped part is no portfolio"
     smooth = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", "--max-evals", "900", "--no-plot").stdout
     assert re.search(
         r"^status +completed: The planned iterations were completed. f looked smooth: ", smooth, re.MULTILINE
     )
     assert "local search" in smooth
-    local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "stages=polish").stdout
+    local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "phases=polish").stdout
     assert re.search(r"^status +completed: .* 1 local search\.$", local, re.MULTILINE)
     assert not re.search(r"^t ", local, re.MULTILINE), "there was no t"
     assert "t1=2.54951" in local, "it is what a homotopy would have begun with"

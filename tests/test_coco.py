@@ -19,7 +19,7 @@ from coco_study import records, table
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of
 from coco_study.records import Record
-from coco_study.settings import FILE, Cell, Method, labelled, read_cells, read_methods, store
+from coco_study.settings import FILE, Cell, Method, labeled, read_cells, read_methods, store
 from coco_study.statistics import area, critical_difference, ecdf, rank
 from coco_study.suites import INSTANCES, NOISE_FREE, TARGETS, Place, functions, is_training, opened
 from coco_study.watched import Spent, Watched, watch
@@ -178,8 +178,8 @@ def test_a_variant_changes_what_is_given_and_has_another_digest() -> None:
     few = read_methods(["few = {like = 'slgh', samples = 2}"])["few"]
     assert (few.run, few.settings, few.planned) == ("slgh", {"samples": 2}, True)
     assert few.digest != METHODS["slgh"].digest
-    assert labelled(few, "v2").name == "few@v2"
-    assert labelled(METHODS["cma"], "v2").name == "cma"
+    assert labeled(few, "v2").name == "few@v2"
+    assert labeled(METHODS["cma"], "v2").name == "cma"
 
 
 @pytest.mark.parametrize("text", ["few = {", "few = {like = 'slhg'}", "few = {run = 'none'}", "'a/b' = {run = 'slgh'}"])

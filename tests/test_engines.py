@@ -228,7 +228,7 @@ def test_gradients_come_from_autograd(library: str, method: str, stochastic: boo
 
 def test_auto_takes_values_unless_told_to_differentiate() -> None:
     x0 = jnp.ones(3)
-    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100).method.oracle.name == "scaled"
+    assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100).method.oracle.name == "diagonal_scaling"
     assert slgh.minimize(lambda x: (x**2).sum(), x0, max_evals=100, grad=True).method.oracle.name == "sampled_gradient"
     with pytest.raises(ValueError, match="for NumPy pass the gradient"):
         slgh.minimize(lambda x: (x**2).sum(), np.ones(3), max_evals=100, grad=True)
@@ -286,16 +286,16 @@ class TestJax:
 
     def test_a_function_that_has_changed_is_compiled_anew(self) -> None:
         class Bowl:
-            centre: Any = 0.0
+            center: Any = 0.0
 
             def __call__(self, x: Any) -> Any:
-                return ((x - self.centre) ** 2).sum(-1)
+                return ((x - self.center) ** 2).sum(-1)
 
         bowl, x0 = Bowl(), jnp.asarray(starts(1)[0])
-        for bowl.centre in (1.0, 2.0, jnp.full(4, 3.0), jnp.full(4, 4.0), np.full(4, 5.0), jnp.full(4, 3.0)):
+        for bowl.center in (1.0, 2.0, jnp.full(4, 3.0), jnp.full(4, 4.0), np.full(4, 5.0), jnp.full(4, 3.0)):
             result = slgh.minimize(bowl, x0, max_evals=2000, seed=0)
             assert result.engine == "jax while_loop"
-            np.testing.assert_allclose(result.x, np.broadcast_to(bowl.centre, 4), atol=1e-3)
+            np.testing.assert_allclose(result.x, np.broadcast_to(bowl.center, 4), atol=1e-3)
             np.testing.assert_allclose(result.fun, bowl(result.x), rtol=1e-10)
 
     @pytest.mark.parametrize(
@@ -312,23 +312,23 @@ class TestJax:
         assert result.success
 
     def test_functions_that_call_back_into_python_are_told_apart(self) -> None:
-        def bowl(centre: float) -> Any:
+        def bowl(center: float) -> Any:
             shape = jax.ShapeDtypeStruct((), jnp.float64)
-            there = lambda x: np.sum((x - centre) ** 2)  # noqa: E731
+            there = lambda x: np.sum((x - center) ** 2)  # noqa: E731
             return lambda x: jax.pure_callback(there, shape, x, vmap_method="sequential")
 
-        for centre in (1.0, -1.0):
-            result = slgh.minimize(bowl(centre), jnp.zeros(2), max_evals=1000, seed=0)
+        for center in (1.0, -1.0):
+            result = slgh.minimize(bowl(center), jnp.zeros(2), max_evals=1000, seed=0)
             assert result.engine == "jax while_loop"
-            np.testing.assert_allclose(result.x, [centre, centre], atol=1e-2)
+            np.testing.assert_allclose(result.x, [center, center], atol=1e-2)
 
     def test_local_searches_do_not_call_fun_for_each_query(self) -> None:
         calls = 0
 
-        def bowl(x: Any, centre: Any) -> Any:
+        def bowl(x: Any, center: Any) -> Any:
             nonlocal calls
             calls += 1
-            return ((x - centre) ** 2).sum()
+            return ((x - center) ** 2).sum()
 
         result = slgh.minimize(bowl, jnp.zeros(3), max_evals=1000, seed=0, data=jnp.ones(3))
         assert "local searches" in result.message

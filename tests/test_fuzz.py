@@ -68,7 +68,7 @@ PLAIN: Case = {
     "hostile": False,
     "callback": None,
     "stop_after": 1,
-    "at_once": None,
+    "batch_size": None,
     "strict": False,
     "twice": False,
     "memory": "own",

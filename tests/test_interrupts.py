@@ -303,7 +303,7 @@ def test_bad_values_in_a_local_search_count_as_rejected() -> None:
         values.append(float("nan") if x[0] < 0.6 else bowl(x))
         return values[-1]
 
-    result = slgh.minimize(fun, np.full(11, 2.0), stages="polish", max_evals=500, seed=0)
+    result = slgh.minimize(fun, np.full(11, 2.0), phases="local_search", max_evals=500, seed=0)
     bad = int(np.isnan(values).sum())
     assert bad > 0
     assert result.nrejected == bad
@@ -316,7 +316,7 @@ def test_a_callback_that_raises_in_a_local_search_is_resumed_bit_for_bit(d: int,
         if result.nit == at:
             raise ConnectionError
 
-    options: dict[str, Any] = {"stages": "polish", "max_evals": 25 * d, "seed": 0}
+    options: dict[str, Any] = {"phases": "local_search", "max_evals": 25 * d, "seed": 0}
     straight = slgh.minimize(bowl, np.full(d, 2.0), **options)
     with pytest.raises(ConnectionError):
         slgh.minimize(bowl, np.full(d, 2.0), callback=callback, checkpoint=tmp_path / "run.npz", **options)
@@ -377,7 +377,7 @@ def test_after_ctrl_c_problems_that_had_completed_are_not_reported_as_not_finite
             signal.raise_signal(signal.SIGINT)
         return bowl(x) + xi
 
-    options = {**ZO, "samples": 4, "max_iter": 20, "batched": True, "at_once": 1}
+    options = {**ZO, "samples": 4, "max_iter": 20, "batched": True, "batch_size": 1}
     result = slgh.minimize(fun, np.full((4, 3), 2.0), sample_xi=lambda rng, n: rng.random(n), **options)
     assert result.status[0] == slgh.Status.COMPLETED
     assert set(result.status[1:].tolist()) == {slgh.Status.INTERRUPTED}
@@ -386,7 +386,7 @@ def test_after_ctrl_c_problems_that_had_completed_are_not_reported_as_not_finite
 
 def test_ctrl_c_at_the_starts_keeps_the_values_that_are_known() -> None:
     fun = Presses(5)
-    options: dict[str, Any] = {"method": "scale_free", "max_evals": 100, "batched": True, "at_once": 2, "seed": 0}
+    options: dict[str, Any] = {"method": "scale_free", "max_evals": 100, "batched": True, "batch_size": 2, "seed": 0}
     result = slgh.minimize(fun, np.full((6, 2), 2.0), **options)
     assert (result.status == slgh.Status.INTERRUPTED).all()
     np.testing.assert_array_equal(result.fun, [bowl(np.full(2, 2.0))] * 4 + [np.nan] * 2)

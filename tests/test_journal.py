@@ -1,44 +1,47 @@
-"""What a campaign's journal holds comes out of a checkpoint as it went in."""
+"""What a portfolio's replay_log holds comes out of a checkpoint as it went in."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from slgh.auto.replay_log import Journal, Outcome
+from slgh.auto.replay_log import Outcome, ReplayLog
 
-ENDED = [Outcome("look", np.array([1.0, 2.0]), np.inf, 1, 90), Outcome("homotopy", np.array([0.5, 0.25]), 3.0, -1, 40)]
+ENDED = [
+    Outcome("landscape", np.array([1.0, 2.0]), np.inf, 1, 90),
+    Outcome("homotopy", np.array([0.5, 0.25]), 3.0, -1, 40),
+]
 ANSWERS = [np.array([4.0, np.nan, 5.0]), np.array([[6.0, 7.0]]), np.array([8.0])]
 
 
-def written() -> Journal:
-    """Two stages have ended, and a third was given three answers, a gradient among them."""
-    journal = Journal()
+def written() -> ReplayLog:
+    """Two phases have ended, and a third was given three answers, a gradient among them."""
+    replay_log = ReplayLog()
     for outcome in ENDED:
-        journal.heard(np.zeros(3))
-        journal.end(outcome)
+        replay_log.heard(np.zeros(3))
+        replay_log.end(outcome)
     for answer in ANSWERS:
-        journal.heard(answer)
-    return journal
+        replay_log.heard(answer)
+    return replay_log
 
 
-def loaded(journal: Journal) -> Journal:
+def loaded(replay_log: ReplayLog) -> ReplayLog:
     """Another one that goes on from it."""
-    again = Journal()
-    again.load(journal.saved())
+    again = ReplayLog()
+    again.load(replay_log.saved())
     return again
 
 
 @pytest.mark.parametrize("read", [0, 1, 2, 4, 5])
 def test_stages_are_skipped_and_answers_repeated(read: int) -> None:
     """Also where it is saved again after so many of them."""
-    journal = loaded(written())
+    replay_log = loaded(written())
     found = []
-    while journal.skips or journal.repeats:
+    while replay_log.skips or replay_log.repeats:
         if len(found) == read:
-            journal = loaded(journal)
+            replay_log = loaded(replay_log)
             found, read = [], -1
-        found.append(journal.skip() if journal.skips else journal.repeat())
+        found.append(replay_log.skip() if replay_log.skips else replay_log.repeat())
     assert len(found) == len(ENDED) + len(ANSWERS)
     for outcome, expected in zip(found, ENDED, strict=False):
         assert outcome._replace(x=None) == expected._replace(x=None)
@@ -46,11 +49,11 @@ def test_stages_are_skipped_and_answers_repeated(read: int) -> None:
     for answer, expected in zip(found[len(ENDED) :], ANSWERS, strict=True):
         np.testing.assert_array_equal(answer, expected)
         assert answer.shape == expected.shape
-    assert [o.stage for o in journal.outcomes] == ["look", "homotopy"]
+    assert [o.phase for o in replay_log.outcomes] == ["landscape", "homotopy"]
 
 
 def test_an_empty_journal_is_saved_too() -> None:
-    again = loaded(Journal())
+    again = loaded(ReplayLog())
     assert not again.skips
     assert not again.repeats
     assert again.outcomes == []

@@ -11,8 +11,7 @@ import pytest
 
 import slgh
 from cases import fun
-from slgh.compose import FRONT_DOOR, Facts, compose
-from slgh.method import METHODS, SLOTS
+from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, ObjectiveTraits, compose
 from slgh.oracles import Antithetic, Forward
 from slgh.schedules import Constant, Ratio
 from slgh.updates import Adam, Descent
@@ -28,9 +27,9 @@ PAPER = {"t1": 1.0, "step": 0.1}
         ("zosgd", ("forward", "constant", "descent")),
         ("zoadamm", ("forward", "constant", "adamm")),
         ("zosvrg", ("variance_reduced", "constant", "descent")),
-        ("spsa", ("rademacher", "power_law", "gain")),
+        ("spsa", ("rademacher", "power_law", "spsa_gain")),
         ("openai_es", ("antithetic", "constant", "adam")),
-        ("power_gs", ("exponential", "constant", "normalised")),
+        ("power_gs", ("exponential", "constant", "normalized")),
         ("gradopt", ("sampled_gradient", "double_loop", "descent")),
         ("zogradopt", ("forward", "double_loop", "descent")),
         ("gradopt_hazan", ("sphere", "double_loop", "harmonic")),
@@ -38,8 +37,8 @@ PAPER = {"t1": 1.0, "step": 0.1}
         ("slgh_d", ("sampled_gradient", "derivative", "descent")),
         ("zoslgh_r", ("forward", "ratio", "descent")),
         ("zoslgh_d", ("forward", "derivative", "descent")),
-        ("auto", ("scaled", "budget", "scale_free")),
-        ("scale_free", ("scaled", "budget", "scale_free")),
+        ("auto", ("diagonal_scaling", "budget", "scale_free")),
+        ("scale_free", ("diagonal_scaling", "budget", "scale_free")),
     ],
 )
 def test_a_method_is_oracle_x_schedule_x_update(name: str, parts: tuple[str, str, str]) -> None:
@@ -48,29 +47,29 @@ def test_a_method_is_oracle_x_schedule_x_update(name: str, parts: tuple[str, str
 
 
 def test_auto_takes_the_best_there_is() -> None:
-    assert compose("auto", {}, Facts()).oracle.name == "scaled"
-    assert compose("auto", {}, Facts(gradient=True)).oracle.name == "sampled_gradient"
-    assert compose("auto", {}, Facts(closed_form=True)).oracle.name == "closed_form"
-    assert compose("auto", {"oracle": "forward"}, Facts(gradient=True)).oracle.name == "forward"
+    assert compose("auto", {}, ObjectiveTraits()).oracle.name == "diagonal_scaling"
+    assert compose("auto", {}, ObjectiveTraits(gradient=True)).oracle.name == "sampled_gradient"
+    assert compose("auto", {}, ObjectiveTraits(closed_form=True)).oracle.name == "closed_form"
+    assert compose("auto", {"oracle": "forward"}, ObjectiveTraits(gradient=True)).oracle.name == "forward"
 
 
 def test_a_closed_form_replaces_sampling() -> None:
-    assert compose("slgh_r", PAPER, Facts(closed_form=True)).oracle.name == "closed_form"
-    assert compose("zoslgh_r", PAPER, Facts(closed_form=True)).oracle.name == "forward"
+    assert compose("slgh_r", PAPER, ObjectiveTraits(closed_form=True)).oracle.name == "closed_form"
+    assert compose("zoslgh_r", PAPER, ObjectiveTraits(closed_form=True)).oracle.name == "forward"
 
 
 def test_parts_are_swapped_by_name_class_or_instance() -> None:
-    by_name = compose("zoslgh_r", PAPER | {"update": "adam", "beta1": 0.5}, Facts())
-    by_class = compose("zoslgh_r", PAPER | {"update": Adam, "beta1": 0.5}, Facts())
-    by_instance = compose("zoslgh_r", {"t1": 1.0, "update": Adam(step=0.1, beta1=0.5)}, Facts())
+    by_name = compose("zoslgh_r", PAPER | {"update": "adam", "beta1": 0.5}, ObjectiveTraits())
+    by_class = compose("zoslgh_r", PAPER | {"update": Adam, "beta1": 0.5}, ObjectiveTraits())
+    by_instance = compose("zoslgh_r", {"t1": 1.0, "update": Adam(step=0.1, beta1=0.5)}, ObjectiveTraits())
     assert by_name == by_class == by_instance
     assert by_name.update == Adam(step=0.1, beta1=0.5)
 
 
 def test_a_method_is_taken_as_it_is_and_can_be_changed_in_the_call() -> None:
     method = slgh.Method(oracle=Forward(samples=3), schedule=Ratio(t1=1.0), update=Descent(step=0.1))
-    assert compose(method, {}, Facts()) == method
-    changed = compose(method, {"gamma": 0.5, "oracle": Antithetic(samples=2), "floor": 0.1}, Facts())
+    assert compose(method, {}, ObjectiveTraits()) == method
+    changed = compose(method, {"gamma": 0.5, "oracle": Antithetic(samples=2), "floor": 0.1}, ObjectiveTraits())
     assert (changed.schedule, changed.oracle, changed.floor) == (Ratio(t1=1.0, gamma=0.5), Antithetic(samples=2), 0.1)
     named = slgh.minimize(fun, [1.0, 2.0], method="zoslgh_r", samples=3, max_iter=9, seed=1, **PAPER)
     own = slgh.minimize(fun, [1.0, 2.0], method=method, max_iter=9, seed=1)
@@ -100,7 +99,9 @@ def test_a_part_of_ones_own_is_a_part_like_any_other() -> None:
 
 
 def test_a_recipes_defaults_do_not_reach_swapped_parts() -> None:
-    assert compose("gradopt_hazan", PAPER | {"schedule": "ratio"}, Facts()).schedule == Ratio(t1=1.0, gamma=0.999)
+    assert compose("gradopt_hazan", PAPER | {"schedule": "ratio"}, ObjectiveTraits()).schedule == Ratio(
+        t1=1.0, gamma=0.999
+    )
 
 
 def test_a_method_of_names_is_told_what_it_needs() -> None:
@@ -110,8 +111,8 @@ def test_a_method_of_names_is_told_what_it_needs() -> None:
 
 def test_the_number_of_terms_is_that_of_the_call() -> None:
     params = PAPER | {"samples": 2}
-    first = compose("zosvrg", params, Facts(stochastic=True, terms=5))
-    assert compose(first, {}, Facts(stochastic=True, terms=9)).oracle.terms == 9
+    first = compose("zosvrg", params, ObjectiveTraits(stochastic=True, terms=5))
+    assert compose(first, {}, ObjectiveTraits(stochastic=True, terms=9)).oracle.terms == 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,15 +123,17 @@ class Derived(SignDescent):
 
 
 def test_a_part_may_have_fields_of_its_own() -> None:
-    assert compose("zosgd", {"t1": 0.1, "update": Derived, "step": 0.01}, Facts()).update == Derived(step=0.01)
-    assert compose("zosgd", {"t1": 0.1, "update": Derived(step=0.01)}, Facts()).update == Derived(step=0.01)
+    assert compose("zosgd", {"t1": 0.1, "update": Derived, "step": 0.01}, ObjectiveTraits()).update == Derived(
+        step=0.01
+    )
+    assert compose("zosgd", {"t1": 0.1, "update": Derived(step=0.01)}, ObjectiveTraits()).update == Derived(step=0.01)
 
 
 def test_a_recipes_defaults_go_with_its_parts() -> None:
-    assert compose("gd", {"step": 0.1}, Facts(gradient=True)).schedule == Constant(t1=0.0)
-    assert compose("gradopt_hazan", PAPER, Facts()).schedule.n0 == 100
-    assert compose("openai_es", PAPER, Facts()).oracle == Antithetic(values="ranks")
-    assert compose("openai_es", PAPER | {"values": "raw"}, Facts()).oracle == Antithetic()
+    assert compose("gd", {"step": 0.1}, ObjectiveTraits(gradient=True)).schedule == Constant(t1=0.0)
+    assert compose("gradopt_hazan", PAPER, ObjectiveTraits()).schedule.n0 == 100
+    assert compose("openai_es", PAPER, ObjectiveTraits()).oracle == Antithetic(values="ranks")
+    assert compose("openai_es", PAPER | {"values": "raw"}, ObjectiveTraits()).oracle == Antithetic()
 
 
 @pytest.mark.parametrize("slot", SLOTS)
@@ -140,8 +143,8 @@ def test_parts_say_what_they_are(slot: str) -> None:
 
 
 def test_auto_says_what_was_chosen() -> None:
-    result = slgh.minimize(fun, np.ones(3), max_evals=1000, samples=3, seed=0, stages="homotopy")
-    assert "Chosen: scaled x budget x scale_free, 3 samples, t from 1 to" in result.message
+    result = slgh.minimize(fun, np.ones(3), max_evals=1000, samples=3, seed=0, phases="homotopy")
+    assert "Chosen: diagonal_scaling x budget x scale_free, 3 samples, t from 1 to" in result.message
     assert result.method.name == "auto"
 
 
@@ -184,4 +187,4 @@ def test_auto_runs_in_any_dimension_with_any_budget(d: int, max_evals: int) -> N
 
 
 def test_hints_know_the_arguments_of_minimize() -> None:
-    assert {*FRONT_DOOR, "fun", "x0", "params"} == set(inspect.signature(slgh.minimize).parameters)
+    assert {*MINIMIZE_ARGUMENTS, "fun", "x0", "params"} == set(inspect.signature(slgh.minimize).parameters)

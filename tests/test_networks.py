@@ -202,7 +202,7 @@ def refused(tmp_path: Path, state: dict[str, Any], match: str, *, keras: bool = 
 
 
 @pytest.mark.parametrize("keras", [False, True])
-def test_weights_of_another_network_are_refused_and_recognised(keras: bool, tmp_path: Path) -> None:
+def test_weights_of_another_network_are_refused_and_recognized(keras: bool, tmp_path: Path) -> None:
     state: dict[str, Any] = network("cifar10").state_dict()
     first, shapes = "conv1.weight", r"\(32, 1, 3, 3\) for 'mnist', got \(64, 3, 3, 3\)"
     if keras:
@@ -254,7 +254,8 @@ def test_a_file_that_is_cut_short_is_refused(keras: bool, tmp_path: Path) -> Non
 
 
 def test_importing_the_package_does_not_load_torch() -> None:
-    code = "import sys, slgh, slgh.attack, slgh.paper.networks.datasets; print('torch' in sys.modules, 'pooch' in sys.modules)"
+    modules = "sys, slgh, slgh.attack, slgh.paper.networks.datasets"
+    code = f"import {modules}; print('torch' in sys.modules, 'pooch' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.split() == ["False", "False"]
 

@@ -102,7 +102,7 @@ def test_antithetic_pairs_cancel_the_even_part() -> None:
     np.testing.assert_array_equal(even.g, np.zeros((1, 2)))
 
 
-def test_antithetic_trace_uses_the_centre() -> None:
+def test_antithetic_trace_uses_the_center() -> None:
     seen = observe(Antithetic(samples=3), values_of(f), X, T, Replay(U), needs=frozenset({"trace"}))
     bend = np.array([(f(X + T * u) + f(X - T * u)) / 2 - f(X) for u in U[0]])
     np.testing.assert_allclose(seen.trace[0], ((U[0] ** 2).sum(axis=1) - 2) @ bend / 3 / T**2, rtol=1e-13)

@@ -367,13 +367,13 @@ def test_the_picture_is_F_at_the_frames_and_between_them(at_start: Visit, explor
     np.testing.assert_allclose(at_start.drawn("#curve-explorer .curve", "y", "F"), exact, atol=1e-3 * np.ptp(exact))
 
 
-def test_colours_run_over_the_whole_scale_at_every_t(at_start: Visit) -> None:
+def test_colors_run_over_the_whole_scale_at_every_t(at_start: Visit) -> None:
     for key in ("Home", "PageUp", "PageUp", "End"):
         at_start.press("#valley-t", key)
-        colours = np.array(at_start.drawn("#valley-explorer .map", "z"))
-        assert colours.min() == 0
-        assert colours.max() == pytest.approx(1)
-        assert 0.2 < np.median(colours) < 0.9
+        colors = np.array(at_start.drawn("#valley-explorer .map", "z"))
+        assert colors.min() == 0
+        assert colors.max() == pytest.approx(1)
+        assert 0.2 < np.median(colors) < 0.9
 
 
 def test_choosing_a_method_by_keyboard_changes_the_path(at_start: Visit) -> None:
@@ -548,7 +548,7 @@ def test_every_control_is_reached_by_the_tabulator_and_shows_it(at_start: Visit)
     assert all(outline != "none" for _, outline, _ in reached)
     assert [label for _, _, label in reached] == [
         "SLGH_r",
-        "Radius t of the picture, finer towards 0",
+        "Radius t of the picture, finer toward 0",
         "Iteration k",
         None,
     ]
@@ -613,8 +613,8 @@ def test_no_wall_hides_the_ball_from_wherever_it_is_seen(open_page: Any, tmp_pat
         assert crosses(place)
         assert not crosses(ball)
         # The ball is seen where it belongs: its place, the ball and the eye are in line.
-        towards = [(end - place) / (high - low) for end in (ball, eye)]
-        assert towards[0] @ towards[1] > (1 - 1e-6) * np.prod(np.linalg.norm(towards, axis=1))
+        toward = [(end - place) / (high - low) for end in (ball, eye)]
+        assert toward[0] @ toward[1] > (1 - 1e-6) * np.prod(np.linalg.norm(toward, axis=1))
 
 
 def test_a_surface_is_dragged_and_the_ball_follows(open_page: Any, written: File) -> None:

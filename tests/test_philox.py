@@ -78,15 +78,15 @@ def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
 
 @needs_cuda
 @pytest.mark.parametrize("d", [256, 3000])
-@pytest.mark.parametrize("centres", [0, 1, 3])
-def test_the_kernels_place_points_and_sum_directions(d: int, centres: int) -> None:
+@pytest.mark.parametrize("centers", [0, 1, 3])
+def test_the_kernels_place_points_and_sum_directions(d: int, centers: int) -> None:
     from slgh.backends.torch.arrays import TorchContext, xp
     from slgh.protocols import Context
 
     x, t, *directions = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, d), (2,), (2, 3, d), (2, 4, d)))
     fast, plain = TorchContext(xp=xp), Context(xp=xp)
-    found = fast.place(x.cuda(), t.cuda(), [u.cuda() for u in directions], centres)
-    torch.testing.assert_close(found.cpu(), plain.place(x, t, directions, centres), rtol=1e-14, atol=1e-14)
+    found = fast.place(x.cuda(), t.cuda(), [u.cuda() for u in directions], centers)
+    torch.testing.assert_close(found.cpu(), plain.place(x, t, directions, centers), rtol=1e-14, atol=1e-14)
     weights = torch.randn(2, 8, dtype=torch.float64)[:, ::2]
     found = fast.weigh(weights.cuda(), directions[1].cuda())
     torch.testing.assert_close(found.cpu(), plain.weigh(weights, directions[1]), rtol=1e-12, atol=1e-12)

@@ -15,7 +15,7 @@ import slgh
 from libraries import other_libraries, to_library
 from slgh.plotting.figures import Panel, Runs, curves, surfaces, trajectories
 from slgh.plotting.path import path_of, thinned
-from slgh.plotting.style import COLOURS, DASHES, as_bytes
+from slgh.plotting.style import COLORS, DASHES, as_bytes
 from slgh.plotting.table import Table
 
 matplotlib.use("Agg")
@@ -32,7 +32,7 @@ def closed() -> Iterator[None]:
 
 
 def ripples(x: Any) -> float:
-    """Of one point, not vectorised."""
+    """Of one point, not vectorized."""
     assert x.shape == (1,)
     return float(x[0] ** 2 / 20 - np.cos(3 * x[0]) + 1)
 
@@ -48,7 +48,7 @@ def run_himmelblau(**options: Any) -> slgh.Result:
     return slgh.minimize(HIMMELBLAU.smooth, HIMMELBLAU.x0, **parameters | options)
 
 
-def test_in_two_variables_the_path_lies_over_contours_and_its_colour_is_t() -> None:
+def test_in_two_variables_the_path_lies_over_contours_and_its_color_is_t() -> None:
     result = run_himmelblau()
     figure = slgh.plot(result, HIMMELBLAU.smooth, title="Himmelblau")
     plane, left, right = figure.axes[0], named(figure, "$f(x_k)$"), named(figure, "$t_k$")
@@ -191,19 +191,19 @@ def test_figures_are_the_same_bytes_each_time() -> None:
     assert draw() == draw()
 
 
-def test_colours_can_be_told_apart() -> None:
+def test_colors_can_be_told_apart() -> None:
     """Also by those who lack a cone: distances after Machado et al.'s matrices for full deuteranopia and protanopia."""
     matrices = {
         "normal": np.eye(3),
         "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
         "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
     }
-    rgb = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS])
+    rgb = np.array([matplotlib.colors.to_rgb(color) for color in COLORS])
     for matrix in matrices.values():
         seen = rgb @ np.transpose(matrix)
         apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + 10 * np.eye(len(rgb))
         assert apart.min() > 0.1
-    assert len(DASHES) == len(COLOURS)
+    assert len(DASHES) == len(COLORS)
 
 
 # Tables

@@ -325,7 +325,7 @@ def test_the_same_seed_gives_the_same_probe() -> None:
     np.testing.assert_array_equal(drawn.snr, again.snr)
 
 
-def test_point_by_point_is_as_vectorised() -> None:
+def test_point_by_point_is_as_vectorized() -> None:
     whole = probe(lambda x, a: a * rastrigin(x), np.full(3, 3.3), vectorized=True, seed=0, args=(2.0,))
     single = probe(lambda x, a: a * float(rastrigin(x)), np.full(3, 3.3), seed=0, args=(2.0,))
     for name in NUMBERS:

@@ -116,7 +116,7 @@ BY_RANKS: dict[str, dict[str, Any]] = {
         lambda f: np.arctan(f),
         lambda f: -np.exp(-f),
     ],
-    ids=["cube", "affine", "scaled", "arctan", "exp"],
+    ids=["cube", "affine", "diagonal_scaling", "arctan", "exp"],
 )
 def test_by_ranks_iterates_are_those_of_any_increasing_function_of_f(name: str, fun: Any, increasing: Any) -> None:
     common = {"samples": 6, "max_iter": 100, "seed": 1, "vectorized": True, "history": "x", **BY_RANKS[name]}

@@ -24,7 +24,7 @@ from slgh.plotting.images import (
     compare,
     curves,
 )
-from slgh.plotting.style import COLOURS, as_bytes
+from slgh.plotting.style import COLORS, as_bytes
 
 matplotlib.use("Agg")
 
@@ -83,14 +83,14 @@ def test_grey_images_stand_above_their_signed_difference(shape: tuple[int, ...],
 
 
 @pytest.mark.parametrize("shape", [(3, 6, 5), (6, 5, 3)])
-def test_the_difference_of_coloured_images_is_drawn_around_grey(shape: tuple[int, ...]) -> None:
+def test_the_difference_of_colored_images_is_drawn_around_gray(shape: tuple[int, ...]) -> None:
     it = compared(1, shape)
     change = (as_pictures(it.adversarial, it.pixels) - as_pictures(it.originals, it.pixels))[0]
     figure = compare(it)
     top, _, bottom = figure.axes
     assert drawn(top).get_array().shape == (6, 5, 3)
     assert_allclose(drawn(bottom).get_array(), 0.5 + change / (2 * np.abs(change).max()))
-    assert "grey is no change" in figure.get_supxlabel()
+    assert "gray is no change" in figure.get_supxlabel()
 
 
 def test_failures_are_greyed_and_say_why() -> None:
@@ -184,18 +184,18 @@ def test_images_that_were_not_attacked_have_no_line() -> None:
     assert [text.get_text() for text in curves(it).legends[0].get_texts()] == ["image 1"]
 
 
-def test_of_many_images_those_that_were_never_fooled_are_grey() -> None:
+def test_of_many_images_those_that_were_never_fooled_are_gray() -> None:
     figure = curves(course(12))
     assert not figure.legends
-    colours = [line.get_color() for line in figure.axes[0].lines if line.get_marker() != "o"]
-    assert colours == [COLOURS[0]] * 11 + ["0.6"]
+    colors = [line.get_color() for line in figure.axes[0].lines if line.get_marker() != "o"]
+    assert colors == [COLORS[0]] * 11 + ["0.6"]
 
 
 # Results of the library
 
 
 def fool(images: Any, **options: Any) -> AttackResult:
-    """Which half of an image is brighter, left or right? The second image is labelled wrongly."""
+    """Which half of an image is brighter, left or right? The second image is labeled wrongly."""
 
     def halves(a: Any) -> Any:
         left, right = a[..., :2].sum((1, 2, 3)), a[..., 2:].sum((1, 2, 3))

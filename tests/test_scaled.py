@@ -14,7 +14,7 @@ from cases import CASES, starts
 from libraries import assert_close, engine, other_libraries, replay_noise, to_library
 from slgh.backends.numpy.backend import NumpyContext
 from slgh.backends.numpy.noise import NumpyNoise, entropies
-from slgh.oracles import Antithetic, Scaled
+from slgh.oracles import Antithetic, DiagonalScaling
 from slgh.protocols import Context
 from test_oracles import Replay, observe, values_of
 
@@ -27,13 +27,13 @@ def f(x: Any) -> Any:
     return x[..., 0] ** 2 + np.sin(3 * x[..., 1]) + x[..., 0] * x[..., 2] + np.exp(x[..., 2])
 
 
-def learnt(oracle: Scaled, fun: Any, noise: Any, **context: Any) -> tuple[Any, Any]:
+def learned(oracle: DiagonalScaling, fun: Any, noise: Any, **context: Any) -> tuple[Any, Any]:
     """What the oracle sees from LOG_WIDTHS, and what it remembers then."""
     memory = []
 
     class Kept(type(oracle)):  # type: ignore[misc]
-        def _learnt(self, *arguments: Any) -> Any:
-            memory.append(oracle._learnt(*arguments))
+        def _learned(self, *arguments: Any) -> Any:
+            memory.append(oracle._learned(*arguments))
             return memory[-1]
 
     fields = {name: getattr(oracle, name) for name in ("samples", "rate", "values", "xi")}
@@ -68,7 +68,7 @@ def sides(u: Any, fun: Any = f) -> Any:
 
 @pytest.mark.parametrize("values", ["raw", "ranks"])
 def test_scaled_is_its_formula(values: str) -> None:
-    seen, log_widths = learnt(Scaled(samples=6, rate=0.1, values=values), values_of(f), Replay(U))
+    seen, log_widths = learned(DiagonalScaling(samples=6, rate=0.1, values=values), values_of(f), Replay(U))
     g, expected = by_hand(U[0], sides(U[0]), np.ones(6, bool), 0.1, values == "ranks")
     np.testing.assert_allclose(seen.g[0], g, rtol=1e-12)
     np.testing.assert_allclose(log_widths[0], expected, rtol=1e-12)
@@ -84,7 +84,7 @@ def test_bad_samples_are_left_out(values: str) -> None:
 
     good = np.isfinite(sides(U[0], cliff)).all(axis=0)
     assert 2 < good.sum() < 6
-    seen, log_widths = learnt(Scaled(samples=6, rate=0.1, values=values), values_of(cliff), Replay(U))
+    seen, log_widths = learned(DiagonalScaling(samples=6, rate=0.1, values=values), values_of(cliff), Replay(U))
     g, expected = by_hand(U[0], sides(U[0]), good, 0.1, values == "ranks")
     np.testing.assert_allclose(seen.g[0], g, rtol=1e-12)
     np.testing.assert_allclose(log_widths[0], expected, rtol=1e-12)
@@ -92,18 +92,23 @@ def test_bad_samples_are_left_out(values: str) -> None:
 
 
 def test_nothing_is_learnt_where_all_is_bad() -> None:
-    seen, log_widths = learnt(Scaled(samples=6), values_of(lambda x: np.full(x.shape[:-1], np.nan)), Replay(U))
+    seen, log_widths = learned(
+        DiagonalScaling(samples=6), values_of(lambda x: np.full(x.shape[:-1], np.nan)), Replay(U)
+    )
     assert not seen.ok[0]
     np.testing.assert_allclose(log_widths, LOG_WIDTHS, atol=1e-16)
 
 
 def test_a_value_at_x_is_asked_for_where_it_is_needed() -> None:
-    seen, _ = learnt(Scaled(samples=6), values_of(f), Replay(U), needs=frozenset({"f"}))
-    without, _ = learnt(Scaled(samples=6), values_of(f), Replay(U))
+    seen, _ = learned(DiagonalScaling(samples=6), values_of(f), Replay(U), needs=frozenset({"f"}))
+    without, _ = learned(DiagonalScaling(samples=6), values_of(f), Replay(U))
     assert seen.f[0] == f(X)
     np.testing.assert_array_equal(seen.g, without.g)
     needs = Context(xp=np, needs=frozenset({"f"}))
-    assert (Scaled(samples=6).cost(True, Context(xp=np)), Scaled(samples=6).cost(True, needs)) == (12, 13)
+    assert (DiagonalScaling(samples=6).cost(True, Context(xp=np)), DiagonalScaling(samples=6).cost(True, needs)) == (
+        12,
+        13,
+    )
 
 
 @pytest.mark.parametrize("xi", ["pairs", "shared"])
@@ -113,7 +118,7 @@ def test_a_stochastic_function_has_its_xi_on_both_sides(xi: str) -> None:
     def noisy(query: Any) -> Any:
         return f(query.points) * (1 + query.xi) + 100 * query.xi
 
-    seen, log_widths = learnt(Scaled(samples=6, rate=0.1, xi=xi), noisy, Replay(U, xi=xis), stochastic=True)
+    seen, log_widths = learned(DiagonalScaling(samples=6, rate=0.1, xi=xi), noisy, Replay(U, xi=xis), stochastic=True)
     used = xis[0] if xi == "pairs" else np.full(6, xis[0, 0])
     values = sides(U[0]) * (1 + used) + 100 * used
     g, expected = by_hand(U[0], values, np.ones(6, bool), 0.1, False)
@@ -123,8 +128,8 @@ def test_a_stochastic_function_has_its_xi_on_both_sides(xi: str) -> None:
 
 @pytest.mark.parametrize("values", ["raw", "ranks"])
 def test_in_chunks_ranks_of_even_parts_are_within_each(values: str) -> None:
-    whole, _ = learnt(Scaled(samples=6, rate=0.1, values=values), values_of(f), Replay(U))
-    cut, log_widths = learnt(Scaled(samples=6, rate=0.1, values=values), values_of(f), Replay(U), chunk=12)
+    whole, _ = learned(DiagonalScaling(samples=6, rate=0.1, values=values), values_of(f), Replay(U))
+    cut, log_widths = learned(DiagonalScaling(samples=6, rate=0.1, values=values), values_of(f), Replay(U), chunk=12)
     np.testing.assert_allclose(cut.g, whole.g, rtol=1e-12)
     changes = []
     for part in (slice(0, 4), slice(4, 6)):
@@ -139,9 +144,9 @@ def test_in_chunks_ranks_of_even_parts_are_within_each(values: str) -> None:
 
 
 def test_a_single_pair_teaches_no_widths() -> None:
-    _, log_widths = learnt(Scaled(samples=1, rate=1.0), values_of(f), Replay(U))
+    _, log_widths = learned(DiagonalScaling(samples=1, rate=1.0), values_of(f), Replay(U))
     np.testing.assert_array_equal(log_widths, LOG_WIDTHS)
-    _, some = learnt(Scaled(samples=5, rate=1.0), values_of(f), Replay(U), chunk=12)
+    _, some = learned(DiagonalScaling(samples=5, rate=1.0), values_of(f), Replay(U), chunk=12)
     assert np.abs(some - LOG_WIDTHS).max() > 0.1, "a chunk of four and one of a single pair"
 
 
@@ -151,7 +156,9 @@ def test_equal_even_parts_have_equal_ranks() -> None:
     for _ in range(30):
         values = rng.permutation(12).astype(float)
         answers = iter([values[None]])
-        _, log_widths = learnt(Scaled(samples=6, rate=0.1, values="ranks"), lambda _, a=answers: next(a), Replay(U))
+        _, log_widths = learned(
+            DiagonalScaling(samples=6, rate=0.1, values="ranks"), lambda _, a=answers: next(a), Replay(U)
+        )
         _, expected = by_hand(U[0], values.reshape(2, 6), np.ones(6, bool), 0.1, True)
         np.testing.assert_allclose(log_widths[0], expected, rtol=1e-12)
         halves.append(len(np.unique(values[:6] + values[6:])) < 6)
@@ -187,7 +194,7 @@ def test_a_run_is_a_plain_loop() -> None:
 
 
 def widths_after(fun: Any, x0: Any, **options: Any) -> Any:
-    """The widths that a run has learnt in the end, in units of their geometric mean, from its checkpoint."""
+    """The widths that a run has learned in the end, in units of their geometric mean, from its checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/run.npz"
         slgh.minimize(fun, x0, method="scale_free", vectorized=True, checkpoint=file, **options)
@@ -246,10 +253,10 @@ def test_in_a_long_box_every_library_learns_the_same(values: str, library: str, 
 @pytest.mark.parametrize("options", [{"rate": -0.1}, {"samples": 0}, {"values": "signs"}, {"xi": "both"}])
 def test_wrong_settings(options: dict[str, Any]) -> None:
     with pytest.raises((ValueError, TypeError), match=f"`{next(iter(options))}` must"):
-        Scaled(**options)
+        DiagonalScaling(**options)
 
 
-@pytest.mark.parametrize("oracle", [Antithetic(samples=6), Scaled(samples=6)])
+@pytest.mark.parametrize("oracle", [Antithetic(samples=6), DiagonalScaling(samples=6)])
 def test_a_bad_value_of_the_first_chunk_is_not_counted_against_the_second(oracle: Any) -> None:
     """f(x) is asked for once; where the first chunk has a bad value, all pairs of the second are good all the same."""
     bad = lambda x: np.where(np.isclose(x, X + T * U[0, 0]).all(axis=-1), np.nan, f(x))  # noqa: E731
@@ -262,12 +269,12 @@ def test_a_bad_value_of_the_first_chunk_is_not_counted_against_the_second(oracle
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("widths", [False, True])
-@pytest.mark.parametrize("centres", [0, 1, 3])
+@pytest.mark.parametrize("centers", [0, 1, 3])
 @pytest.mark.parametrize(("B", "m", "d"), [(1, 1, 1), (1, 3, 5), (4, 3, 2)])
-def test_pairs_are_placed_to_the_same_bits(dtype: Any, widths: bool, centres: int, B: int, m: int, d: int) -> None:
+def test_pairs_are_placed_to_the_same_bits(dtype: Any, widths: bool, centers: int, B: int, m: int, d: int) -> None:
     source = np.random.default_rng(0)
     x, u, w = (source.normal(size=shape).astype(dtype) for shape in ((B, d), (B, m, d), (B, d)))
     t, w = np.full(B, 0.3, dtype), np.exp(w) if widths else None
-    found, expected = (kind(xp=np).pairs(x, t, u, w, centres) for kind in (NumpyContext, Context))
+    found, expected = (kind(xp=np).pairs(x, t, u, w, centers) for kind in (NumpyContext, Context))
     assert found.dtype == expected.dtype == dtype
     np.testing.assert_array_equal(found, expected)

@@ -121,8 +121,8 @@ def reference(formula: str, kinks: list[float] | None) -> tuple[Any, list[Any], 
         total = h * sum((moments(s) for s in grid), mp.matrix(d + 2, 1))
     else:
         size = mp.sqrt(5) if d == 2 else mp.mpf(1)
-        centre = (x[0] + 2 * x[1]) / size if d == 2 else x[0]
-        ends = sorted([mp.mpf(-reach), *((mp.mpf(k) / size - centre) / t for k in kinks), mp.mpf(0), mp.mpf(reach)])
+        center = (x[0] + 2 * x[1]) / size if d == 2 else x[0]
+        ends = sorted([mp.mpf(-reach), *((mp.mpf(k) / size - center) / t for k in kinks), mp.mpf(0), mp.mpf(reach)])
         total = mp.matrix(d + 2, 1)
         for low, high in itertools.pairwise(ends):
             parts = 1 + int((high - low) / 3)

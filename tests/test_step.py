@@ -11,14 +11,14 @@ import pytest
 from cases import CASES, Case, fun, grad, starts
 from slgh.backends.masking import Host
 from slgh.backends.numpy.noise import NumpyNoise, entropies
-from slgh.compose import Facts, compose
 from slgh.engine.bounds import Box
 from slgh.engine.start import first_state
 from slgh.engine.state import State, map_leaves
 from slgh.engine.step import Plan, step
+from slgh.method import ObjectiveTraits, compose
 from slgh.problems import rosenbrock
 from slgh.protocols import Context
-from slgh.updates import Tolerant
+from slgh.updates import NoiseAware
 
 B, T = 3, 12
 
@@ -49,13 +49,13 @@ def with_parts(case: Case) -> dict[str, Any]:
     if "L1" not in case.params:
         return case.params
     if "noise" in params:
-        return params | {"update": Tolerant(L1=case.params["L1"], nu=params["noise"], cap=0.02)}
+        return params | {"update": NoiseAware(L1=case.params["L1"], nu=params["noise"], cap=0.02)}
     return params | {"step": 0.01}
 
 
 def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> State:
     """T iterations with the arrays of `xp`, answered by NumPy functions; `bad` makes some values NaN."""
-    facts = Facts(
+    facts = ObjectiveTraits(
         closed_form=smooth is not None,
         gradient=case.first_order,
         stochastic=case.stochastic,
@@ -127,7 +127,7 @@ def test_closed_forms_run_on_strict_arrays(method: str) -> None:
 def test_the_step_leaves_its_state_alone() -> None:
     """The state that goes in is not written to: reading it again gives the same."""
     case = CASES["zoslgh_d"]
-    method = compose("zoslgh_d", case.params, Facts())
+    method = compose("zoslgh_d", case.params, ObjectiveTraits())
     ctx = Context(xp=np, needs=method.schedule.needs)
     plan, keys = Plan(method=method, ctx=ctx, ops=Host(np)), entropies(1, B)
     state = first_state(starts(B), plan, None, T, keys)

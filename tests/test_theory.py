@@ -22,7 +22,7 @@ from slgh.protocols import Observed
 from slgh.theory import THEOREMS, Constants, Plan, estimate_smoothness, largest_nu, plan
 from slgh.theory.bound import Radii
 from slgh.theory.theorems import Powers
-from slgh.updates.tolerant import Tolerant
+from slgh.updates.noise_aware import NoiseAware
 
 NU = 1e-4
 EXTRAS: dict[str, dict[str, float]] = {
@@ -334,7 +334,7 @@ def test_a_plan_is_ready_to_run() -> None:
     result = slgh.minimize(problem.fun, problem.x0, **it.parameters, sample_xi=None, vectorized=True, seed=0)
     assert result.nit == 60
     assert result.t == pytest.approx(NU**0.5)
-    assert result.method.update == Tolerant(L1=2.0, nu=NU, cap=((60 - it.k0) * 6) ** -0.5)
+    assert result.method.update == NoiseAware(L1=2.0, nu=NU, cap=((60 - it.k0) * 6) ** -0.5)
     assert planned("4.1", gamma=0.9, T=60).step == pytest.approx(1 / 24)
     assert it.step(np.array([0.1])) == pytest.approx(1 / (16 * 6 * 2.02))  # type: ignore[operator]
 
@@ -392,20 +392,20 @@ def test_the_tolerant_step_on_every_library(library: str) -> None:
     x, g = to_library([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], library), to_library(np.ones((3, 2)), library)
     t = to_library([0.1, 0.01, 0.0], library)
     xp = backend_of(x).xp
-    update = Tolerant(L1=2.0, nu=0.01, cap=1 / 500)
+    update = NoiseAware(L1=2.0, nu=0.01, cap=1 / 500)
     moved, state = update.apply(x, Observed(g=g, cosine=1.0), t, update.init(x, xp), xp)
     assert state == ()
     assert moved.dtype == x.dtype
     steps = to_numpy(x)[:, 0] - to_numpy(moved)[:, 0]
     np.testing.assert_allclose(steps, [1 / 500, 1 / (96 * 202), 0.0], rtol=1e-12, atol=1e-15)
-    free, _ = Tolerant(L1=2.0, nu=0.01).apply(x, Observed(g=g, cosine=1.0), t, (), xp)
+    free, _ = NoiseAware(L1=2.0, nu=0.01).apply(x, Observed(g=g, cosine=1.0), t, (), xp)
     np.testing.assert_allclose(to_numpy(x - free)[:, 1], [1 / 384, 1 / (96 * 202), 0.0], rtol=1e-12, atol=1e-15)
 
 
 @every_library
 def test_algorithm_4_runs_on_every_library(library: str) -> None:
     x0 = to_library([1.0, -1.0], library)
-    update = Tolerant(L1=2.0, nu=1e-6)
+    update = NoiseAware(L1=2.0, nu=1e-6)
     result = slgh.minimize(
         lambda x: (x * x).sum(),
         x0,
@@ -424,7 +424,7 @@ def test_algorithm_4_runs_on_every_library(library: str) -> None:
 @pytest.mark.parametrize("wrong", [{"L1": 0.0}, {"nu": 0.0}, {"cap": -1.0}])
 def test_the_tolerant_step_checks_itself(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be a finite number above 0"):
-        Tolerant(**{"L1": 1.0, "nu": 1e-4} | wrong)
+        NoiseAware(**{"L1": 1.0, "nu": 1e-4} | wrong)
 
 
 # Guesses of L0 and L1

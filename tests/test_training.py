@@ -40,7 +40,7 @@ def assert_equal(one: Training, other: Training) -> None:
 
 
 def test_training_learns() -> None:
-    """A hundred digits, learnt by heart: six seeds ended below 0.32, right for 98 and more. A guess costs log 10."""
+    """A hundred digits, learned by heart: six seeds ended below 0.32, right for 98 and more. A guess costs log 10."""
     found = short(epochs=20, held_out=0, batch=10)
     losses = [line.loss for line in found.log]
     assert abs(losses[0] - math.log(10)) < 0.1
@@ -48,7 +48,7 @@ def test_training_learns() -> None:
     assert accuracy(found.network, SHIPPED.images, SHIPPED.labels) > 0.9
 
 
-def test_colour_images_are_trained_on_too() -> None:
+def test_color_images_are_trained_on_too() -> None:
     shipped = shipped_images("cifar10")
     found = short(name="cifar10", images=shipped.images, labels=shipped.labels, epochs=1, held_out=68)
     assert math.isfinite(found.log[0].loss)

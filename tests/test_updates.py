@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slgh.protocols import Observed
-from slgh.updates import UPDATES, Adam, AdaMM, Descent, Gain, Harmonic, Momentum, Normalised, ScaleFree
+from slgh.updates import UPDATES, Adam, AdaMM, Descent, Harmonic, Momentum, Normalized, ScaleFree, SpsaGain
 
 G = [np.array([1.0, -2.0]), np.array([0.5, 0.5]), np.array([-1.0, 3.0])]
 X0 = np.array([0.1, 0.2])
@@ -38,23 +38,23 @@ def test_harmonic_starts_anew_when_t_changes() -> None:
 def test_gain_falls_as_a_power_of_the_number() -> None:
     steps = 0.6 / (np.array([1.0, 2.0, 3.0]) + 5.0) ** 0.602
     x = X0 - sum(step * g for step, g in zip(steps, G, strict=True))
-    np.testing.assert_allclose(follow(Gain(step=0.6, offset=5.0))[-1], x, rtol=1e-14)
-    np.testing.assert_allclose(follow(Gain(step=0.6, iterations=50))[-1], x, rtol=1e-14)
+    np.testing.assert_allclose(follow(SpsaGain(step=0.6, offset=5.0))[-1], x, rtol=1e-14)
+    np.testing.assert_allclose(follow(SpsaGain(step=0.6, iterations=50))[-1], x, rtol=1e-14)
     plain = X0 - 0.6 * (G[0] + G[1] / 2 + G[2] / 3)
-    np.testing.assert_allclose(follow(Gain(step=0.6, offset=0, step_power=1.0))[-1], plain, rtol=1e-14)
+    np.testing.assert_allclose(follow(SpsaGain(step=0.6, offset=0, step_power=1.0))[-1], plain, rtol=1e-14)
 
 
 def test_normalised_moves_by_its_step_which_is_halved_when_it_is_said_to_be() -> None:
     for halving, lengths in ((None, [0.3, 0.3, 0.3]), (2.0, [0.3, 0.2, 0.15])):
-        steps = np.diff([X0, *follow(Normalised(step=0.3, halving=halving))], axis=0)
+        steps = np.diff([X0, *follow(Normalized(step=0.3, halving=halving))], axis=0)
         np.testing.assert_allclose(np.linalg.norm(steps, axis=1), lengths, rtol=1e-13)
         np.testing.assert_allclose(steps[1], -lengths[1] * G[1] / np.linalg.norm(G[1]), rtol=1e-13)
 
 
 @given(scale=st.floats(1e-300, 1e300))
 def test_normalised_does_not_see_the_size_of_the_gradient(scale: float) -> None:
-    plain, _ = Normalised(step=1.0).apply(X0[None], Observed(g=G[0][None], cosine=1.0), np.ones(1), (), np)
-    scaled, _ = Normalised(step=1.0).apply(X0[None], Observed(g=scale * G[0][None], cosine=1.0), np.ones(1), (), np)
+    plain, _ = Normalized(step=1.0).apply(X0[None], Observed(g=G[0][None], cosine=1.0), np.ones(1), (), np)
+    scaled, _ = Normalized(step=1.0).apply(X0[None], Observed(g=scale * G[0][None], cosine=1.0), np.ones(1), (), np)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_scale_free_does_not_see_the_scale_of_f(scale: float) -> None:
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
 
 
-@pytest.mark.parametrize("update", [ScaleFree(), Normalised(step=1.0)])
+@pytest.mark.parametrize("update", [ScaleFree(), Normalized(step=1.0)])
 def test_x_stays_where_there_is_no_direction(update: Any) -> None:
     state = update.init(X0[None], np)
     x, _ = update.apply(X0[None], Observed(g=np.zeros((1, 2)), cosine=1.0), np.ones(1), state, np)
@@ -111,4 +111,4 @@ def test_every_update_is_registered_under_its_name_and_checks_itself(name: str) 
     part = UPDATES[name]
     assert part.name == name
     with pytest.raises(ValueError, match="must be a finite number above 0"):
-        part(**{"scale_free": {"alpha": -1.0}, "tolerant": {"L1": -1.0, "nu": 1.0}}.get(name, {"step": -1.0}))
+        part(**{"scale_free": {"alpha": -1.0}, "noise_aware": {"L1": -1.0, "nu": 1.0}}.get(name, {"step": -1.0}))

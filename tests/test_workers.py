@@ -74,17 +74,17 @@ def test_an_exception_in_a_worker_reaches_the_caller() -> None:
 
 
 def test_data_follows_its_problem_when_others_have_ended() -> None:
-    centres = np.array([[0.0] * 3, [5.0] * 3, [1.0] * 3])
+    centers = np.array([[0.0] * 3, [5.0] * 3, [1.0] * 3])
 
     def distance(x, a):
         return ((x - a) ** 2).sum(axis=-1)
 
     common = {"method": "zoslgh_r", "t1": 0.1, "gamma": 0.9, "step": 0.1, "samples": 3, "max_iter": 200, "target": 0.01}
-    options = common | {"seed": [1, 2, 3], "batched": True, "data": centres}
+    options = common | {"seed": [1, 2, 3], "batched": True, "data": centers}
     points = slgh.minimize(distance, np.full((3, 3), 0.5), **options)
     together = slgh.minimize(distance, np.full((3, 3), 0.5), vectorized=True, **options)
     assert len(set(points.nit)) > 1, "the problems end at different times"
-    np.testing.assert_allclose(points.x, centres, atol=0.1)
+    np.testing.assert_allclose(points.x, centers, atol=0.1)
     np.testing.assert_array_equal(points.x, together.x)
-    single = slgh.minimize(distance, np.full(3, 0.5), data=centres[1], seed=2, **common)
+    single = slgh.minimize(distance, np.full(3, 0.5), data=centers[1], seed=2, **common)
     np.testing.assert_array_equal(single.x, points.x[1])

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 
-ORACLES = ("forward", "antithetic", "ranks", "scaled", "rademacher", "sphere", "exponential")
+ORACLES = ("forward", "antithetic", "ranks", "diagonal_scaling", "rademacher", "sphere", "exponential")
 """Oracles that ask for values. "ranks" is the antithetic one with values="ranks"."""
 
 SCHEDULES = ("constant", "power_law", "ratio", "budget", "derivative")
-UPDATES = ("descent", "momentum", "gain", "adam", "adamm", "normalised", "scale_free")
+UPDATES = ("descent", "momentum", "spsa_gain", "adam", "adamm", "normalized", "scale_free")
 
 AXES = {"oracle": ORACLES, "schedule": SCHEDULES, "update": UPDATES}
 
 WEIGHING = ("ranks", "exponential")
 """Oracles whose g is a mean of weights of the order of 1, divided by t."""
 
-PLAIN = ("descent", "momentum", "gain")
+PLAIN = ("descent", "momentum", "spsa_gain")
 """Updates that multiply g by their step."""
 
 
@@ -35,7 +35,7 @@ class Composition:
         return f"{self.oracle}.{self.schedule}.{self.update}"
 
 
-OURS = Composition(oracle="scaled", schedule="budget", update="scale_free")
+OURS = Composition(oracle="diagonal_scaling", schedule="budget", update="scale_free")
 """What the homotopy of "auto" is made of."""
 
 

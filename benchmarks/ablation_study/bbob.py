@@ -45,12 +45,12 @@ TEST = tuple(f for f in functions("bbob") if not is_training(f))
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
-    "auto-no-look": {"stages": ["homotopy", "polish", "restarts"]},
-    "auto-no-polish": {"stages": ["look", "homotopy", "restarts"]},
-    "auto-no-restarts": {"stages": ["look", "homotopy", "polish"]},
+    "auto-no-look": {"phases": ["homotopy", "local_search", "restarts"]},
+    "auto-no-polish": {"phases": ["landscape", "homotopy", "restarts"]},
+    "auto-no-restarts": {"phases": ["landscape", "homotopy", "local_search"]},
     "auto-no-metric": {"rate": 0.0},
-    "auto-polish-alone": {"stages": ["polish"]},
-    "auto-polish-restarted": {"stages": ["polish", "restarts"]},
+    "auto-polish-alone": {"phases": ["local_search"]},
+    "auto-polish-restarted": {"phases": ["local_search", "restarts"]},
 }
 """What `minimize` is given besides. Without a look f is taken for smooth, without a polish there is one homotopy."""
 
@@ -69,7 +69,7 @@ def run_composition(
     values: Values,
     each: int,
 ) -> None:
-    """Minimise by a composition. The look at how much f varies is part of the budget, for those too that need none."""
+    """Minimize by a composition. The look at how much f varies is part of the budget, for those too that need none."""
     c = Composition(oracle=oracle, schedule=schedule, update=update)
     width = float(np.mean(upper - lower))
     spread = look(fun, x0, first_radius(values, width), Box(lower, upper), seed, points=each)
@@ -105,7 +105,7 @@ def method_of(c: Composition, values: Values) -> Composed:
 
 
 def variants() -> list[Method]:
-    """ "auto" and what is left of it without each of its stages."""
+    """ "auto" and what is left of it without each of its phases."""
     return [
         Method(name=name, run="slgh", planned=True, linear=True, settings=dict(keywords))
         for name, keywords in VARIANTS.items()

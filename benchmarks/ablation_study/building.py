@@ -27,11 +27,11 @@ import numpy as np
 from ablation_study.axes import WEIGHING, Composition
 from slgh.auto.defaults import choose_pace
 from slgh.method import Method
-from slgh.oracles import Antithetic, Exponential, Forward, Rademacher, Scaled, Sphere
+from slgh.oracles import Antithetic, DiagonalScaling, Exponential, Forward, Rademacher, Sphere
 from slgh.oracles.estimators import zeroth_order_cosine
 from slgh.protocols import Context, Oracle, Schedule, Update
 from slgh.schedules import Budget, Constant, Derivative, PowerLaw, Ratio
-from slgh.updates import Adam, AdaMM, Descent, Gain, Momentum, Normalised, ScaleFree
+from slgh.updates import Adam, AdaMM, Descent, Momentum, Normalized, ScaleFree, SpsaGain
 
 Values = Mapping[str, float]
 """What a composition leaves open: first, fall, eta, sharpness, step, those of them that it has."""
@@ -98,8 +98,8 @@ def build(c: Composition, values: Values, field: Field) -> Method:
 
 def _oracle(c: Composition, values: Values, field: Field) -> Oracle:
     """With as many samples as the evaluations of an iteration allow."""
-    centre = int(field.asks_f or c.schedule == "derivative")
-    pairs = (field.each - centre) // 2
+    center = int(field.asks_f or c.schedule == "derivative")
+    pairs = (field.each - center) // 2
     match c.oracle:
         case "forward":
             return Forward(samples=field.each - 1)
@@ -107,14 +107,14 @@ def _oracle(c: Composition, values: Values, field: Field) -> Oracle:
             return Antithetic(samples=pairs)
         case "ranks":
             return Antithetic(samples=pairs, values="ranks")
-        case "scaled":
-            return Scaled(samples=pairs)
+        case "diagonal_scaling":
+            return DiagonalScaling(samples=pairs)
         case "rademacher":
             return Rademacher(samples=pairs)
         case "sphere":
             return Sphere(samples=field.each - 1)
         case "exponential":
-            return Exponential(samples=field.each - centre, sharpness=values["sharpness"] / field.spread)
+            return Exponential(samples=field.each - center, sharpness=values["sharpness"] / field.spread)
     raise ValueError(f"`oracle` has no {c.oracle!r}.")
 
 
@@ -146,15 +146,15 @@ def _update(c: Composition, values: Values, field: Field, t1: float, T: int, ora
             return Descent(step=times_g)
         case "momentum":
             return Momentum(step=(1 - MEMORY) * times_g, momentum=MEMORY)
-        case "gain":
+        case "spsa_gain":
             offset = STABILITY * T
-            return Gain(step=times_g * (1 + offset) ** POWER, step_power=POWER, offset=offset)
+            return SpsaGain(step=times_g * (1 + offset) ** POWER, step_power=POWER, offset=offset)
         case "adam":
             return Adam(step=a_variable)
         case "adamm":
             return AdaMM(step=a_variable)
-        case "normalised":
-            return Normalised(step=length)
+        case "normalized":
+            return Normalized(step=length)
     raise ValueError(f"`update` has no {c.update!r}.")
 
 

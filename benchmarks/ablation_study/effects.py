@@ -5,7 +5,7 @@ effects are those of the additive model
 
     y(o, s, u) = mean + a(o) + b(s) + c(u) + rest,
 
-fitted by least squares for each unit (function or image) by itself, each axis centred. Where nothing is missing that
+fitted by least squares for each unit (function or image) by itself, each axis centered. Where nothing is missing that
 is plain averaging. Standard errors are over units. What two levels do together is the mean rest over their
 compositions.
 """
@@ -118,7 +118,7 @@ def _columns(cells: list[Composition], axes: tuple[str, ...]) -> tuple[list[tupl
 
 
 def _fit(columns: Array, y: Array) -> tuple[Array, Array]:
-    """Coefficients of the centred y on columns, and what is left."""
+    """Coefficients of the centered y on columns, and what is left."""
     ones = np.ones((len(y), 1))
     design = np.concatenate([columns, ones], axis=1)
     coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)

@@ -148,7 +148,12 @@ def spread_of(scene: Scene) -> Callable[[float], float]:
 
     B, d = len(scene.ids), scene.pixels[0].numel()
     asked = Asked(
-        model=scene.model, shape=tuple(scene.pixels.shape[1:]), low=-0.5, high=0.5, outputs="logits", at_most=None
+        model=scene.model,
+        shape=tuple(scene.pixels.shape[1:]),
+        low=-0.5,
+        high=0.5,
+        outputs="logits",
+        model_batch_size=None,
     )
     objective = AttackObjective(asked, WEIGHT, KAPPA, targeted=False)
     u = np.random.default_rng(0).standard_normal((B, LOOKED, d), dtype=np.float32)

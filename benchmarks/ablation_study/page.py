@@ -165,7 +165,7 @@ def auto_parts(folder: Path, fs: Sequence[int], instances: Sequence[int]) -> Ite
     columns = [each for each in columns if "auto" in each.methods and len(each.methods) > 1]
     if not columns:
         return
-    yield f"## What auto is without its stages, BBOB in {bbob.D} variables\n"
+    yield f"## What auto is without its phases, BBOB in {bbob.D} variables\n"
     yield " ".join(auto_words(each) for each in columns) + "\n"
     yield (
         "Decades of f - fopt less those of auto, ± standard error over functions; on how many functions it is better "
@@ -193,15 +193,15 @@ def auto_rows(of: Column) -> Iterator[list[str]]:
 
 
 def auto_words(of: Column) -> str:
-    """Which stage is missed most, and which is not."""
+    """Which phase is missed most, and which is not."""
     changes = {name: float(change.mean()) for name, change in auto_changes(of).items()}
     cut = {name: change for name, change in changes.items() if name.startswith("auto-no-")}
     if not cut:
         return ""
     most = max(cut, key=cut.__getitem__)
-    stage = most.removeprefix("auto-no-")
+    phase = most.removeprefix("auto-no-")
     said = f"At {of.times} d evaluations auto misses " + (
-        f"its {stage} most ({cut[most]:+.2f} decades)" if cut[most] > 0 else "none of its stages"
+        f"its {phase} most ({cut[most]:+.2f} decades)" if cut[most] > 0 else "none of its phases"
     )
     idle = [name.removeprefix("auto-no-") for name, change in cut.items() if change <= 0]
     if idle:

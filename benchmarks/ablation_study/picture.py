@@ -42,26 +42,26 @@ def draw(bbob: Scores, attack: Scores, file: Path, *, titles: tuple[str, str]) -
 def paint(axis: Any, of: dict[Composition, float], text: Callable[[Composition], str], *, title: str) -> None:
     """One panel: blue is below 0, better than the median, red above.
 
-    Grey is a composition that makes no sense, white without a number one that was not run; the best is bold. Only the
+    Gray is a composition that makes no sense, white without a number one that was not run; the best is bold. Only the
     twentieth that is farthest from the median is darker than the scale goes.
     """
     from matplotlib import colormaps
     from matplotlib.colors import Normalize
 
     reach = max(float(np.quantile(np.abs(list(of.values())), 0.95)), 1e-3) if of else 1.0
-    colours, norm = colormaps["RdBu_r"], Normalize(-reach, reach, clip=True)
+    colors, norm = colormaps["RdBu_r"], Normalize(-reach, reach, clip=True)
 
     def found(o: str, s: str, u: str) -> float:
         return of.get(Composition(oracle=o, schedule=s, update=u), np.nan)
 
     table = np.array([[found(o, s, u) for u in UPDATES] for o, s in ROWS])
-    axis.imshow(np.ma.masked_invalid(table), cmap=colours, norm=norm, aspect="auto")
+    axis.imshow(np.ma.masked_invalid(table), cmap=colors, norm=norm, aspect="auto")
     best = min(of, key=of.__getitem__) if of else None
     for y, (o, s) in enumerate(ROWS):
         for x, u in enumerate(UPDATES):
             c = Composition(oracle=o, schedule=s, update=u)
             if c in of:
-                red, green, blue, _ = colours(norm(of[c]))
+                red, green, blue, _ = colors(norm(of[c]))
                 dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
                 shown = {"color": "white" if dark else "black", "weight": "bold" if c == best else "normal"}
                 axis.text(x, y, text(c), ha="center", va="center", fontsize=8, **shown)

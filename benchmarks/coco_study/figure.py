@@ -13,12 +13,12 @@ from coco_study.cells import Column
 from coco_study.statistics import ecdf, rank
 from coco_study.suites import is_multimodal
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
 OURS = "#000000"
 
 FIGURES = {
     "coco_ecdf.png": "The share of COCO's targets reached on the test functions, against evaluations.",
-    "coco_ranks.png": "Mean ranks on the test functions (dots; rings: the multimodal ones). Grey: CD from the best.",
+    "coco_ranks.png": "Mean ranks on the test functions (dots; rings: the multimodal ones). Gray: CD from the best.",
 }
 """The files, and what they show."""
 
@@ -48,14 +48,14 @@ def draw(columns: Sequence[Column], folder: Path) -> dict[str, str]:
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """How each method is drawn: ours black and thick, the others in colours."""
+    """How each method is drawn: ours black and thick, the others in colors."""
     found, peers = {}, 0
     for name in names:
         if name.startswith("slgh"):
             found[name] = {"color": OURS, "linewidth": 2.4, "zorder": 3}
         else:
-            dash = "-" if peers < len(COLOURS) else "--"
-            found[name] = {"color": COLOURS[peers % len(COLOURS)], "linewidth": 1.3, "linestyle": dash}
+            dash = "-" if peers < len(COLORS) else "--"
+            found[name] = {"color": COLORS[peers % len(COLORS)], "linewidth": 1.3, "linestyle": dash}
             peers += 1
     return found
 

@@ -109,7 +109,7 @@ def _cma_options(lower: Array, upper: Array, seed: int, *, bounded: bool, diagon
 
 
 def dual_annealing(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int) -> None:
-    """SciPy's generalised simulated annealing with local searches by L-BFGS-B."""
+    """SciPy's generalized simulated annealing with local searches by L-BFGS-B."""
     from scipy.optimize import dual_annealing
 
     box = list(zip(lower, upper, strict=True))

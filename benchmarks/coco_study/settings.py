@@ -107,7 +107,7 @@ def pick(methods: dict[str, Method], names: Iterable[str]) -> list[Method]:
     return [methods[name] for name in names]
 
 
-def labelled(method: Method, label: str) -> Method:
+def labeled(method: Method, label: str) -> Method:
     """Our method, or a variant of it, under a name that tells which version of the code ran."""
     return replace(method, name=f"{method.name}@{label}") if label and method.run == "slgh" else method
 

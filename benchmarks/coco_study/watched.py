@@ -45,7 +45,7 @@ class Outcome:
 
 
 class Watched:
-    """A function to minimise for `budgets[-1]` evaluations at most.
+    """A function to minimize for `budgets[-1]` evaluations at most.
 
     It ends early where the last target is reached: values below it are all the same to the tables.
     """
@@ -100,7 +100,7 @@ def observe(problem: Any, place: Place, name: str, folder: Path) -> None:
 
 
 def watch(run: Run, place: Place, budgets: Sequence[int], *, name: str, keep: Path | None = None) -> Outcome:
-    """Have a method minimise a problem. `keep`: a folder for the observer's files, complete or not there."""
+    """Have a method minimize a problem. `keep`: a folder for the observer's files, complete or not there."""
     with tempfile.TemporaryDirectory() as scratch:
         with opened(place) as problem:
             if place.noisy or keep is not None:

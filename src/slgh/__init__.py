@@ -1,4 +1,4 @@
-"""Non-convex optimisation by single loop Gaussian homotopy."""
+"""Non-convex optimization by single loop Gaussian homotopy."""
 
 from slgh import oracles, problems, schedules, smoothing, theory, updates
 from slgh.engine.checkpoint import Checkpoint

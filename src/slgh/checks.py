@@ -62,7 +62,7 @@ def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """A hint at the choice that is spelt nearly so, or nothing.
+    """A hint at the choice that is spelled nearly so, or nothing.
 
     >>> did_you_mean("max_eval", ["max_evals", "max_iter"])
     ' Did you mean max_evals?'

@@ -10,7 +10,6 @@ import numpy as np
 
 from slgh import checks
 from slgh.backends import backend_of
-from slgh.compose import Facts
 from slgh.engine.arguments import make_run, read_data, read_sample_xi, read_x0
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.compiled_loop import compile_loop
@@ -19,7 +18,7 @@ from slgh.engine.executors import open_workers
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, is_closed_form, read_functions, refuse_functions, refuse_workers
 from slgh.engine.run import Run
-from slgh.method import Method
+from slgh.method import Method, ObjectiveTraits
 from slgh.protocols import Watch
 from slgh.result import Result
 
@@ -48,12 +47,12 @@ def minimize(
     on_nonfinite: str = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     watch: Watch | None = None,
-    at_once: int | None = None,
+    batch_size: int | None = None,
     compiled: bool | None = None,
     tf32: bool = False,
     **params: Any,
 ) -> Result:
-    r"""Minimise a function by Gaussian homotopy, or by any method of the paper.
+    r"""Minimize a function by Gaussian homotopy, or by any method of the paper.
 
     The method smooths f into :math:`F(x, t) = E f(x + t u)`, :math:`u \sim N(0, I)`, and lowers x and t together.
 
@@ -83,11 +82,11 @@ def minimize(
         Further arguments of fun and grad, as in SciPy.
     data
         An array, or a tuple of arrays, of the problem's own, passed to fun after x as arrays of x0's library. Batched:
-        leading axis B, and fun gets one row; a vectorised fun gets (B, 1, ...), which broadcasts against its points
+        leading axis B, and fun gets one row; a vectorized fun gets (B, 1, ...), which broadcasts against its points
         (B, n, d).
     sample_xi
         Makes fun stochastic: (rng, n) -> n samples along the first axis, or an integer N for the indices of a sum of N
-        terms. fun gets one sample (a vectorised one (..., n)) after `data`. rng is a NumPy Generator; for JAX a key.
+        terms. fun gets one sample (a vectorized one (..., n)) after `data`. rng is a NumPy Generator; for JAX a key.
     bounds
         A scipy Bounds or d pairs (low, high). Points outside are mirrored into the box, never evaluated.
     vectorized
@@ -126,7 +125,7 @@ def minimize(
     watch
         A `slgh.protocols.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
         wants. fun then returns a tuple, of the values and of further numbers that the watch is shown at each iterate.
-    at_once
+    batch_size
         How many of the problems are computed at the same time, where all would be too many: when one has ended, another
         takes its place. The results are the same.
     compiled
@@ -143,7 +142,7 @@ def minimize(
         message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made, `sigma`
         the noise of stochastic gradients, and `burn_in` the iterations that xhat is not drawn from. noise=nu says that
         values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of Algorithm 4.
-        "auto" also takes `stages`, which of "look", "homotopy", "polish" (local searches) and "restarts" it may do.
+        "auto" also takes `phases`: which of "landscape", "homotopy", "local_search" and "restarts" it may use.
 
     Returns
     -------
@@ -190,7 +189,7 @@ def minimize(
         x,
         backend,
         method=method,
-        facts=Facts(
+        facts=ObjectiveTraits(
             closed_form=closed,
             gradient=grad is not None,
             differentiable=backend.differentiates and not closed,
@@ -212,7 +211,7 @@ def minimize(
         on_nonfinite=on_nonfinite,
         checkpoint=checkpoint,
         watch=watch,
-        at_once=at_once,
+        batch_size=batch_size,
         params=params,
     )
     asks = run.plan.method.oracle.asks

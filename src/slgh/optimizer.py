@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends import backend_of
-from slgh.compose import Facts
 from slgh.engine.arguments import make_run, read_sample_xi, read_x0
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.interrupts import Interrupts
-from slgh.method import Method
+from slgh.method import Method, ObjectiveTraits
 from slgh.protocols import Query
 from slgh.result import Result, Status
 
@@ -77,7 +76,9 @@ class Optimizer:
             read_x0(x0, backend, batched=batched),
             backend,
             method=method,
-            facts=Facts(gradient=gradients, stochastic=xi is not None, terms=xi if isinstance(xi, int) else None),
+            facts=ObjectiveTraits(
+                gradient=gradients, stochastic=xi is not None, terms=xi if isinstance(xi, int) else None
+            ),
             sample_xi=xi,
             bounds=bounds,
             batched=batched,

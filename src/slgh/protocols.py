@@ -22,7 +22,7 @@ class Query(NamedTuple):
     """A question to the user's objective at `points` (B, n, d).
 
     `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed
-    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective. The first `centres`
+    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective. The first `centers`
     of the points are x itself.
     """
 
@@ -30,7 +30,7 @@ class Query(NamedTuple):
     points: Array
     t: Array | None = None
     xi: Array | None = None
-    centres: int = 0
+    centers: int = 0
 
 
 class Answer(NamedTuple):
@@ -48,7 +48,7 @@ class Observed(NamedTuple):
 
     g (B, d) estimates grad_x F; `grad_f` (B, d) is the gradient of f itself; `f` (B,) is f(x); `F` (B,) is F(x, t) or
     the minibatch mean of f(x + t u); `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates
-    tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could be learnt, `rejected` (B,)
+    tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could be learned, `rejected` (B,)
     counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between g and
     grad_x F, in (0, 1]. `widths` (B, d) are those of the samples in each variable, in units of t; None: all are 1.
     """
@@ -99,16 +99,16 @@ class Context:
         full, rest = divmod(samples, size)
         return [size] * full + ([rest] if rest else [])
 
-    def place(self, x: Array, t: Array, directions: list[Array], centres: int) -> Array:
-        """`centres` copies of x (B, d), then x + t*u for each u of the `directions`, (B, m, d) each: (B, n, d)."""
+    def place(self, x: Array, t: Array, directions: list[Array], centers: int) -> Array:
+        """`centers` copies of x (B, d), then x + t*u for each u of the `directions`, (B, m, d) each: (B, n, d)."""
         xp, origin = self.xp, x[:, None, :]
-        copies = [xp.broadcast_to(origin, (x.shape[0], centres, x.shape[1]))] if centres else []
+        copies = [xp.broadcast_to(origin, (x.shape[0], centers, x.shape[1]))] if centers else []
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
-    def pairs(self, x: Array, t: Array, u: Array, widths: Array | None, centres: int) -> Array:
-        """`centres` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u; widths None are 1."""
+    def pairs(self, x: Array, t: Array, u: Array, widths: Array | None, centers: int) -> Array:
+        """`centers` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u; widths None are 1."""
         moves = u if widths is None else u * widths[:, None, :]
-        return self.place(x, t, [moves, -moves], centres)
+        return self.place(x, t, [moves, -moves], centers)
 
     def weigh(self, weights: Array, u: Array) -> Array:
         """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
@@ -228,7 +228,7 @@ class Update(Protocol):
 class Watch(Protocol):
     """What else to remember of a run than the lowest value, and when that is enough. Write it as a frozen dataclass.
 
-    With `minimize(..., watch=...)` a vectorised fun returns a tuple: the values that are minimised, and further numbers
+    With `minimize(..., watch=...)` a vectorized fun returns a tuple: the values that are minimized, and further numbers
     of the same shape. `init(x, xp)` returns a tuple of arrays with leading axis B, one for each of `names`;
     `see(state, sight, xp)` the tuple after an iteration, of what `Sight` shows of it, and once more at the final
     point; `done(state, xp)` (B,) which problems have what they want, which end there. `xp` is the array namespace.

@@ -27,7 +27,7 @@ def draw_case(rng: random.Random, *, auto: float = 0.0) -> Case:
         case = Runs().generate(rng)
     if rng.random() < auto:
         case |= {"method": "auto", "params": {}, "batched": False, "x0": case["x0"][:1], "closed": False, "xi": None}
-        case |= {"gradient": rng.random() < 0.3, "max_iter": None, "at_once": None, "calling": "vectorized"}
+        case |= {"gradient": rng.random() < 0.3, "max_iter": None, "batch_size": None, "calling": "vectorized"}
         case["max_evals"] = rng.choice([1, 2, 3, 20, 60, 200, 500, 1000])
         if isinstance(case["seed"], list):
             case["seed"] = case["seed"][0]
@@ -67,14 +67,14 @@ class AskTell:
             other = Experiment(case)
             expect_equal(result, other.run(), "The same seed twice")
         elif way == "asktell":
-            other = Experiment(case | {"at_once": None})
+            other = Experiment(case | {"batch_size": None})
             told = ask_and_tell(other)
-            expect_equal(result, told, "minimize and Optimizer", history=case["at_once"] is None)
+            expect_equal(result, told, "minimize and Optimizer", history=case["batch_size"] is None)
             expect_same_events(base.recorder, other.recorder, "minimize and Optimizer")
         elif way == "all at once":
-            other = Experiment(case | {"at_once": None})
-            expect_equal(result, other.run(), "at_once and all at once", history=False)
-            expect_same_events(base.recorder, other.recorder, "at_once and all at once")
+            other = Experiment(case | {"batch_size": None})
+            expect_equal(result, other.run(), "batch_size and all at once", history=False)
+            expect_same_events(base.recorder, other.recorder, "batch_size and all at once")
         elif way == "shuffled":
             self.check_shuffled(case, result)
         else:
@@ -85,7 +85,7 @@ class AskTell:
         """The problems of a batch in another order. (Their tags, which shift the function, move with them.)"""
         order = case["order"]
         other = Experiment(
-            case | {"x0": [case["x0"][b] for b in order], "seed": [case["seed"][b] for b in order], "at_once": None}
+            case | {"x0": [case["x0"][b] for b in order], "seed": [case["seed"][b] for b in order], "batch_size": None}
         )
         arguments = other.arguments() | {"data": np.array(order), "target": Experiment(case).target}
         found = run(other, arguments)
@@ -97,7 +97,7 @@ class AskTell:
     def check_alone(self, case: Case, base: Experiment, result: Any) -> None:
         """Each problem of a batch with a list of seeds, alone."""
         for b, x0 in enumerate(case["x0"]):
-            single = Experiment(case | {"x0": [x0], "seed": [case["seed"][b]], "at_once": None})
+            single = Experiment(case | {"x0": [x0], "seed": [case["seed"][b]], "batch_size": None})
             single.recorder.events = [[] for _ in case["x0"]]
             found = run(single, single.arguments() | {"data": np.array([b]), "target": base.target})
             for name in COMPARED:
@@ -141,7 +141,7 @@ def ask_and_tell(experiment: Experiment) -> Any:
     import slgh
 
     arguments = experiment.arguments()
-    for name in ("data", "vectorized", "workers", "at_once"):
+    for name in ("data", "vectorized", "workers", "batch_size"):
         arguments.pop(name, None)
     gradients = arguments.pop("grad", None) is not None
     recorder, rng = experiment.recorder, random.Random(len(experiment.case["x0"]))

@@ -62,7 +62,7 @@ class Model:
             self.wrong.append(f"The model got pixels from {given.min()} to {given.max()}.")
         if given.shape[1:] != (SIDE, SIDE):
             self.wrong.append(f"The model got images of shape {given.shape}.")
-        if self.case["at_most"] is not None and len(given) > self.case["at_most"]:
+        if self.case["model_batch_size"] is not None and len(given) > self.case["model_batch_size"]:
             self.wrong.append(f"The model got {len(given)} images at once.")
         self.asked += len(given)
         found = self.scores(given).astype(given.dtype)
@@ -97,11 +97,11 @@ class Attack:
             "stop": rng.choice(["end", "first success"]),
             "kappa": rng.choice([0.0, 1e-10, 0.5]),
             "weight": rng.choice([0.5, 10.0]),
-            "at_most": rng.choice([None, None, 7]),
-            "at_once": rng.choice([None, None, 1, 2]),
+            "model_batch_size": rng.choice([None, None, 7]),
+            "batch_size": rng.choice([None, None, 1, 2]),
             "seed": rng.choice([0, rng.randrange(1000), [rng.randrange(100) for _ in range(B)]]),
             "wrong_labels": rng.random() < 0.2,
-            "check": rng.choice(["plain", "twice", "alone", "resume", "at_once"]),
+            "check": rng.choice(["plain", "twice", "alone", "resume", "batch_size"]),
             "stop_at": rng.choice([3, 5, 10, 20]),
         }
 
@@ -136,7 +136,16 @@ class Attack:
             "seed": [seed[i] for i in np.arange(case["B"])[rows]] if isinstance(seed, list) else seed,
             **{
                 n: case[n]
-                for n in ("outputs", "method", "max_queries", "stop", "kappa", "weight", "at_most", "at_once")
+                for n in (
+                    "outputs",
+                    "method",
+                    "max_queries",
+                    "stop",
+                    "kappa",
+                    "weight",
+                    "model_batch_size",
+                    "batch_size",
+                )
             },
             **params,
             **more,
@@ -239,15 +248,15 @@ class Attack:
 
     def check_way(self, case: Case, found: Any) -> None:
         way = case["check"]
-        if way in ("at_once", "alone") and case["library"] == "torch":
+        if way in ("batch_size", "alone") and case["library"] == "torch":
             return  # PyTorch's tanh rounds depending on the position in the array
         if way == "twice":
             self.expect_same(found, self.run(case, Model(case)), "The same seed twice")
-        elif way == "at_once":
-            self.expect_same(found, self.run(case | {"at_once": None}, Model(case)), "at_once and all at once")
+        elif way == "batch_size":
+            self.expect_same(found, self.run(case | {"batch_size": None}, Model(case)), "batch_size and all at once")
         elif way == "alone" and isinstance(case["seed"], list) and case["method"] != "auto":
             for i in range(case["B"]):
-                one = self.run(case | {"at_once": None}, Model(case), slice(i, i + 1))
+                one = self.run(case | {"batch_size": None}, Model(case), slice(i, i + 1))
                 for name in FIGURES:
                     expect(same(getattr(one, name)[0], getattr(found, name)[i]), f"Image {i} alone: {name} differs.")
         elif way == "resume":
@@ -278,8 +287,8 @@ class Attack:
             "targeted": False,
             "stop": "end",
             "kappa": 1e-10,
-            "at_most": None,
-            "at_once": None,
+            "model_batch_size": None,
+            "batch_size": None,
             "wrong_labels": False,
             "check": "plain",
         }

@@ -1,4 +1,4 @@
-"""The method "auto" on single problems: promises, units, stages, faults, and how low it gets on easy functions."""
+"""The method "auto" on single problems: promises, units, phases, faults, and how low it gets on easy functions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Auto:
         if rng.random() < 0.4:
             params["t1"] = rng.choice([0.1, 1.0, 3.0])
         if rng.random() < 0.3:
-            params["stages"] = rng.choice(
+            params["phases"] = rng.choice(
                 [
                     ["homotopy"],
-                    ["polish"],
-                    ["homotopy", "polish"],
-                    ["look", "homotopy", "polish"],
-                    ["polish", "restarts"],
+                    ["local_search"],
+                    ["homotopy", "local_search"],
+                    ["landscape", "homotopy", "local_search"],
+                    ["local_search", "restarts"],
                 ]
             )
         if rng.random() < 0.2:
@@ -66,9 +66,9 @@ class Auto:
             "calling": rng.choice(["vectorized", "pointwise"]),
             "returns": rng.choice(["float", "numpy", "array", "one"]),
             "hostile": rng.random() < 0.2,
-            "callback": rng.choice([None, None, "look", "spoil", "stop"]),
+            "callback": rng.choice([None, None, "landscape", "spoil", "stop"]),
             "stop_after": rng.choice([1, 3, 20]),
-            "at_once": None,
+            "batch_size": None,
             "strict": rng.random() < 0.5,
             "twice": False,
             "check": check,
@@ -79,7 +79,7 @@ class Auto:
         if check != "plain":
             case |= {"callback": None, "target": None}
         if check == "homotopy":
-            case |= {"params": {n: v for n, v in params.items() if n != "stages"}, "closed": False, "gradient": False}
+            case |= {"params": {n: v for n, v in params.items() if n != "phases"}, "closed": False, "gradient": False}
             case["fun"]["faults"] = []
         if check == "units":
             case["fun"] |= {"offset": 0.0, "scale": 1.0}
@@ -90,7 +90,7 @@ class Auto:
                 case["fun"]["faults"] = []
             case["fun"]["faults"] = [f for f in case["fun"]["faults"] if f["where"] == "region" and f["high"] < 9][:1]
             if rng.random() < 0.5:
-                case["params"], case["fun"]["faults"] = {"stages": ["polish"]}, []
+                case["params"], case["fun"]["faults"] = {"phases": ["local_search"]}, []
         return case
 
     def check(self, case: Case) -> dict[str, int]:
@@ -133,17 +133,17 @@ class Auto:
             )
 
     def check_homotopy(self, case: Case) -> None:
-        """With stages="homotopy" alone it is "scale_free"."""
+        """With phases="homotopy" alone it is "scale_free"."""
         evals = case["max_evals"] or 500
         one, two = (Experiment(case | {"max_evals": evals}) for _ in range(2))
-        alone = run(one, one.arguments() | {"stages": "homotopy"})
+        alone = run(one, one.arguments() | {"phases": "homotopy"})
         free = run(two, two.arguments() | {"method": "scale_free"})
         if alone.nit == 0:
             return
         for name in ("x", "fun", "x_best", "fun_best", "nit", "nfev", "t"):
             expect(
                 same(host(alone[name]), host(free[name])),
-                f"auto with stages='homotopy' and scale_free: {name} differs, {alone[name]} and {free[name]}.",
+                f"auto with phases='homotopy' and scale_free: {name} differs, {alone[name]} and {free[name]}.",
             )
 
     def check_low(self, experiment: Experiment, result: Any) -> None:

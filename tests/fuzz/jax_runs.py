@@ -46,7 +46,7 @@ class JaxRuns:
             "gradient": method == "slgh_r",
             "closed": False,
             "xi": None,
-            "at_once": None,
+            "batch_size": None,
             "on_nonfinite": rng.choice(["reject", "penalize"]),
             "dtype": "float32",
             "target": rng.choice([None, None, 0.5]),

@@ -17,7 +17,7 @@ REQUIRED: Any = object()
 ORACLES: dict[str, dict[str, Any]] = {
     "forward": {"samples": 1, "slope_from": "u", "xi": "pairs"},
     "antithetic": {"samples": 1, "values": "raw", "xi": "pairs"},
-    "scaled": {"samples": 1, "values": "raw", "xi": "pairs", "rate": 0.03},
+    "diagonal_scaling": {"samples": 1, "values": "raw", "xi": "pairs", "rate": 0.03},
     "rademacher": {"samples": 1, "values": "raw", "xi": "pairs"},
     "sphere": {"samples": 1},
     "exponential": {"samples": 10, "sharpness": REQUIRED},
@@ -38,27 +38,27 @@ SCHEDULES: dict[str, dict[str, Any]] = {
 
 UPDATES: dict[str, dict[str, Any]] = {
     "descent": {"step": REQUIRED},
-    "tolerant": {"L1": REQUIRED, "nu": REQUIRED, "cap": None},
+    "noise_aware": {"L1": REQUIRED, "nu": REQUIRED, "cap": None},
     "harmonic": {"step": REQUIRED},
-    "gain": {"step": REQUIRED, "step_power": 0.602, "offset": None},
+    "spsa_gain": {"step": REQUIRED, "step_power": 0.602, "offset": None},
     "momentum": {"step": REQUIRED, "momentum": 0.9},
     "adam": {"step": REQUIRED, "beta1": 0.9, "beta2": 0.999, "delta": 1e-8},
     "adamm": {"step": REQUIRED, "beta1": 0.9, "beta2": 0.3, "v0": 1e-5},
-    "normalised": {"step": REQUIRED, "halving": None},
+    "normalized": {"step": REQUIRED, "halving": None},
     "scale_free": {"alpha": 0.5},
 }
 
 METHODS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
-    "scale_free": ("scaled", "budget", "scale_free", {"shape": 1.5}),
-    "auto": ("scaled", "budget", "scale_free", {"shape": 1.5}),
+    "scale_free": ("diagonal_scaling", "budget", "scale_free", {"shape": 1.5}),
+    "auto": ("diagonal_scaling", "budget", "scale_free", {"shape": 1.5}),
     "gd": ("gradient", "constant", "descent", {"t1": 0.0}),
     "sgd": ("gradient", "constant", "descent", {"t1": 0.0}),
     "zosgd": ("forward", "constant", "descent", {}),
     "zoadamm": ("forward", "constant", "adamm", {}),
     "zosvrg": ("variance_reduced", "constant", "descent", {}),
-    "spsa": ("rademacher", "power_law", "gain", {}),
+    "spsa": ("rademacher", "power_law", "spsa_gain", {}),
     "openai_es": ("antithetic", "constant", "adam", {"values": "ranks"}),
-    "power_gs": ("exponential", "constant", "normalised", {"halving": 1000.0}),
+    "power_gs": ("exponential", "constant", "normalized", {"halving": 1000.0}),
     "gradopt": ("sampled_gradient", "double_loop", "descent", {}),
     "zogradopt": ("forward", "double_loop", "descent", {}),
     "gradopt_hazan": ("sphere", "double_loop", "harmonic", {"gamma": 0.5, "eps0": math.inf, "n0": 100}),
@@ -71,7 +71,7 @@ METHODS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 PROVIDES = {
     "forward": {"f", "F", "trace", "slope"},
     "antithetic": {"f", "F", "trace", "slope"},
-    "scaled": {"f", "F"},
+    "diagonal_scaling": {"f", "F"},
     "rademacher": {"f", "F"},
     "sphere": {"f", "F"},
     "exponential": {"f", "F"},
@@ -81,9 +81,12 @@ PROVIDES = {
     "variance_reduced": {"f"},
 }
 
-ROUNDING = {"antithetic": 1 / 3, "scaled": 1 / 3, "rademacher": 1 / 3, "sampled_gradient": 1.0} | dict.fromkeys(
-    ("forward", "sphere", "exponential", "variance_reduced"), 1 / 2
-)
+ROUNDING = {
+    "antithetic": 1 / 3,
+    "diagonal_scaling": 1 / 3,
+    "rademacher": 1 / 3,
+    "sampled_gradient": 1.0,
+} | dict.fromkeys(("forward", "sphere", "exponential", "variance_reduced"), 1 / 2)
 
 
 def cosine(samples: float, d: int) -> float:
@@ -127,7 +130,7 @@ class Parts:
 
     @property
     def planned(self) -> bool:
-        return self.schedule == "budget" or self.update == "gain"
+        return self.schedule == "budget" or self.update == "spsa_gain"
 
     @property
     def period(self) -> int:
@@ -145,7 +148,7 @@ class Parts:
         if self.oracle == "forward":
             more = 2 if fields["slope_from"] == "v" and needs & {"trace", "slope"} else 1
             return (M if paired else 1) + more * M
-        if self.oracle in ("antithetic", "scaled", "rademacher"):
+        if self.oracle in ("antithetic", "diagonal_scaling", "rademacher"):
             centers = 0 if not needs & {"f", "trace", "slope"} else M if paired else 1
             return centers + 2 * M
         if self.oracle == "sphere":
@@ -175,7 +178,7 @@ class Parts:
     def first_memory(self, x: NDArray[Any], box: Any) -> dict[str, Any]:
         """Return what the parts remember before the first iteration."""
         oracle: Any = None
-        if self.oracle == "scaled":
+        if self.oracle == "diagonal_scaling":
             oracle = np.log(first_widths(box, self.d).astype(self.dtype).astype(float))
         elif self.oracle == "variance_reduced":
             oracle = (x, np.zeros(self.d), False)
@@ -243,7 +246,7 @@ class Parts:
             return (zero, v0, v0)
         if self.update == "harmonic":
             return (0, -1.0)
-        if self.update in ("gain", "normalised"):
+        if self.update in ("spsa_gain", "normalized"):
             return 0
         return None
 
@@ -253,14 +256,14 @@ class Parts:
         with np.errstate(all="ignore"):
             if self.update == "descent":
                 change = -f["step"] * g
-            elif self.update == "tolerant":
+            elif self.update == "noise_aware":
                 beta = 1 / (16 * (self.d + 4) * (f["L1"] + 2 * f["nu"] / t**2)) if t else 0.0
                 change = -(beta if f["cap"] is None else min(beta, f["cap"])) * g
             elif self.update == "harmonic":
                 j, before = memory
                 j = j + 1 if t == before else 1
                 change, memory = -f["step"] / j * g, (j, t)
-            elif self.update == "gain":
+            elif self.update == "spsa_gain":
                 offset = 0.1 * (self.iterations or 0) if f["offset"] is None else f["offset"]
                 memory = memory + 1
                 change = -f["step"] / (memory + offset) ** f["step_power"] * g
@@ -280,7 +283,7 @@ class Parts:
                 v = f["beta2"] * v + (1 - f["beta2"]) * g**2
                 v_hat = np.maximum(v_hat, v)
                 change, memory = -f["step"] * m / np.sqrt(v_hat), (m, v, v_hat)
-            elif self.update == "normalised":
+            elif self.update == "normalized":
                 step = f["step"]
                 if f["halving"] is not None:
                     step = step * f["halving"] / (f["halving"] + memory)
@@ -340,7 +343,7 @@ def bind(
 ) -> tuple[Parts, int | None, int | None]:
     """Turn a name and hyperparameters into Parts; also return max_iter and max_evals with their defaults."""
     given = dict(params)
-    given.pop("stages", None)
+    given.pop("phases", None)
     oracle, schedule, update, defaults = METHODS[method]
     free = method in ("auto", "scale_free")
     if free and "oracle" not in given and (gradient or closed):
@@ -362,7 +365,7 @@ def bind(
     for slot, table in tables:
         own = {n: v for n, v in defaults.items() if n in table and slot not in swapped}
         fields |= table | own | {n: given[n] for n in table if n in given}
-    planned = schedule == "budget" or update == "gain"
+    planned = schedule == "budget" or update == "spsa_gain"
     if planned and max_iter is None and max_evals is None:
         max_evals = 1000 + 200 * d
     elif max_iter is None and max_evals is None:
@@ -408,7 +411,7 @@ def bind(
 
 
 def _choose_pace(parts: Parts, given: dict[str, Any], swapped: set[str], T: int) -> None:
-    """Choose how far t falls, how long steps are and how fast widths are learnt, where that was left open."""
+    """Choose how far t falls, how long steps are and how fast widths are learned, where that was left open."""
     f, d = parts.fields, parts.d
     c = 1.0 if parts.oracle in ("gradient", "sampled_gradient", "closed_form") else cosine(f["samples"], d)
     fastest = max(1, T) * c**2 / 2
@@ -422,7 +425,7 @@ def _choose_pace(parts: Parts, given: dict[str, Any], swapped: set[str], T: int)
         f["fall"] = math.exp(-depth)
     if parts.update == "scale_free" and "alpha" not in given and "update" not in swapped:
         f["alpha"] = min(max(0.2, 2 * depth / fastest), 1.0)
-    if parts.oracle == "scaled" and "rate" not in given and "oracle" not in swapped:
+    if parts.oracle == "diagonal_scaling" and "rate" not in given and "oracle" not in swapped:
         f["rate"] = min(0.03, 30 / max(1, T))
 
 
@@ -446,7 +449,7 @@ def _apply_theory(parts: Parts, given: dict[str, Any], told: dict[str, Any], nu:
     n = T - k0
     cap = n**-0.5 if first else (n * (d + 4)) ** -0.5
     if nu:
-        parts.update = "tolerant"
+        parts.update = "noise_aware"
         f |= {"L1": L1, "nu": nu, "cap": cap if stochastic else None}
     else:
         f["step"] = 1 / L1 if first else 1 / (2 * (d + 4) * L1)

@@ -35,7 +35,7 @@ class Resume:
         case = draw_case(rng, auto=0.3)
         case["on_nonfinite"] = rng.choice(["reject", "penalize"])
         case["fun"]["faults"] = [f for f in case["fun"]["faults"] if f["where"] != "calls"]
-        if rng.random() < 0.15:  # nothing can be learnt, and the run gives up after some iterations
+        if rng.random() < 0.15:  # nothing can be learned, and the run gives up after some iterations
             everywhere = {"where": "region", "value": "nan", "low": -1e9, "high": 1e9}
             case["fun"]["faults"] = [everywhere]
             case["max_iter"], case["max_evals"] = (None if case["method"] == "auto" else 25), 300
@@ -80,9 +80,9 @@ class Resume:
             recorder.raises_at = at
         elif how == "Ctrl-C":
             recorder.raises_at, recorder.raises = at, KeyboardInterrupt
-        elif how == "callback" and case["at_once"] is None:
+        elif how == "callback" and case["batch_size"] is None:
             arguments["callback"] = lambda result: result.nit >= at
-        elif how == "callback raises" and case["at_once"] is None:
+        elif how == "callback raises" and case["batch_size"] is None:
             arguments["callback"] = partial(_raise_at, at)
         elif how == "max_iter" and case["max_iter"] is not None and extendable(case):
             arguments["max_iter"] = min(case["max_iter"], at)
@@ -150,9 +150,9 @@ def extendable(case: Case) -> bool:
 
     params = case["params"]
     _, schedule, update, _ = METHODS[case["method"]]
-    planned = params.get("schedule", schedule) == "budget" or params.get("update", update) == "gain"
+    planned = params.get("schedule", schedule) == "budget" or params.get("update", update) == "spsa_gain"
     theory = params.get("step") == "theory" or "L1" in params
-    return not planned and not theory and case["at_once"] is None
+    return not planned and not theory and case["batch_size"] is None
 
 
 TARGET = Resume()

@@ -19,7 +19,7 @@ from fuzz.scripts import standalone
 from fuzz.target import Case, Violation
 
 FIRST_ORDER = ("gd", "sgd", "slgh_r", "slgh_d", "gradopt")
-ZEROTH = ("forward", "antithetic", "scaled", "rademacher", "sphere", "exponential")
+ZEROTH = ("forward", "antithetic", "diagonal_scaling", "rademacher", "sphere", "exponential")
 TOLERANCE = {"float64": 1e-9, "float32": 3e-4}
 """How far a point may be from the predicted one, relative to the largest coordinate of the run so far."""
 
@@ -38,11 +38,11 @@ def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str)
         maybe("samples", 1, 2, 3, 4, 7)
     if oracle == "forward":
         maybe("slope_from", "u", "v")
-    if oracle in ("forward", "antithetic", "scaled", "rademacher"):
+    if oracle in ("forward", "antithetic", "diagonal_scaling", "rademacher"):
         maybe("xi", "pairs", "shared")
-    if oracle in ("antithetic", "scaled", "rademacher") and rng.random() < 0.3:
+    if oracle in ("antithetic", "diagonal_scaling", "rademacher") and rng.random() < 0.3:
         params["values"] = rng.choice(["raw", "ranks"])
-    if oracle == "scaled":
+    if oracle == "diagonal_scaling":
         maybe("rate", 0.0, 0.03, 0.3)
     if oracle == "variance_reduced":
         maybe("period", 1, 2, 3, 10)
@@ -66,7 +66,7 @@ def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str)
         maybe("t_power", 0.101, 0.5, 1.0)
     if update == "scale_free":
         maybe("alpha", 0.1, 0.5, 1.0)
-    elif update == "tolerant":
+    elif update == "noise_aware":
         params |= {"L1": rng.choice([0.5, 4.0]), "nu": rng.choice([1e-3, 0.1])}
         maybe("cap", 0.001, 0.1)
     else:
@@ -80,9 +80,9 @@ def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str)
         maybe("delta", 1e-8, 0.1)
     if update == "adamm":
         maybe("v0", 1e-5, 1.0)
-    if update == "normalised":
+    if update == "normalized":
         maybe("halving", 3.0, 100.0)
-    if update == "gain":
+    if update == "spsa_gain":
         maybe("step_power", 0.602, 1.0)
         maybe("offset", 0.0, 5.0)
     return params
@@ -137,7 +137,7 @@ class Runs:
             elif slot == "schedule" and not theory:
                 params["schedule"] = schedule = rng.choice(list(SCHEDULES))
             elif slot == "update" and not theory:
-                params["update"] = update = rng.choice([u for u in UPDATES if u != "tolerant"])
+                params["update"] = update = rng.choice([u for u in UPDATES if u != "noise_aware"])
         if theory and oracle in ("rademacher", "exponential", "sphere"):
             params.pop("oracle")
             oracle = METHODS[method][0]
@@ -196,7 +196,7 @@ class Runs:
             "hostile": rng.random() < 0.2,
             "callback": rng.choice([None, None, "look", "spoil", "stop"]),
             "stop_after": rng.choice([1, 2, 5, 20]),
-            "at_once": rng.randrange(1, B) if B > 1 and rng.random() < 0.3 else None,
+            "batch_size": rng.randrange(1, B) if B > 1 and rng.random() < 0.3 else None,
             "strict": rng.random() < 0.5,
             "twice": rng.random() < 0.2,
             "memory": rng.choice(["own", "buffer"]),
@@ -207,7 +207,7 @@ class Runs:
             case["seed"] = [rng.randrange(1000) for _ in range(B)]
         if method == "scale_free" and d <= 3 and rng.random() < 0.2:
             case |= {"max_iter": None, "max_evals": 1500, "calling": "vectorized"}
-        if (schedule == "budget" or update == "gain") and d <= 3 and rng.random() < 0.1:
+        if (schedule == "budget" or update == "spsa_gain") and d <= 3 and rng.random() < 0.1:
             case |= {"max_iter": None, "max_evals": None, "calling": "vectorized"}  # the default budget
         if big:
             case |= {"max_iter": 2, "max_evals": None, "calling": "vectorized", "callback": None, "history": 5}
@@ -216,10 +216,10 @@ class Runs:
             case["fun"] |= {"kind": "quartic", "scale": 1.0, "offset": 0.0}
         else:
             case["memory"] = draw_memory(rng, case["fun"])
-        if case["at_once"] is not None:
+        if case["batch_size"] is not None:
             case["callback"] = None
             if oracle == "variance_reduced":
-                case["at_once"] = None
+                case["batch_size"] = None
         return case
 
     def check(self, case: Case) -> dict[str, int]:
@@ -248,7 +248,7 @@ def simpler_cases(case: Case) -> Iterator[Case]:
         "callback": None,
         "twice": False,
         "strict": False,
-        "at_once": None,
+        "batch_size": None,
         "target": None,
         "bounds": None,
         "dtype": "float64",
@@ -271,8 +271,8 @@ def simpler_cases(case: Case) -> Iterator[Case]:
             yield case | {"fun": case["fun"] | {name: value}}
     if len(case["x0"]) > 1:
         fewer = case | {"x0": case["x0"][:1]}
-        yield fewer | {"batched": False, "at_once": None, "seed": 0}
-        yield fewer | {"at_once": None, "seed": 0}
+        yield fewer | {"batched": False, "batch_size": None, "seed": 0}
+        yield fewer | {"batch_size": None, "seed": 0}
     if len(case["x0"][0]) > 1:
         less = case | {"x0": [x[:1] for x in case["x0"]]}
         yield less if case.get("bounds") is None else less | {"bounds": case["bounds"][:1]}
@@ -351,7 +351,7 @@ class Experiment:
             "history": case["history"],
             "on_nonfinite": case["on_nonfinite"],
             "bounds": case["bounds"],
-            "at_once": case["at_once"] if self.planned_iterations() else None,
+            "batch_size": case["batch_size"] if self.planned_iterations() else None,
             **case["params"],
         }
         if self.batched:
@@ -489,7 +489,7 @@ class Experiment:
         if not isinstance(keep, str):
             limit = max(2, keep) if keep else 0
             recorded = []
-            if case["at_once"] is not None and limit and (T := self.planned_iterations()):
+            if case["batch_size"] is not None and limit and (T := self.planned_iterations()):
                 while -(-T // stride) >= limit:
                     stride *= 2
                 recorded = list(range(0, nit, stride))

@@ -93,7 +93,7 @@ def _callback(case: Case) -> list[str]:
 
 
 def _arguments(case: Case) -> dict[str, str]:
-    names = ("method", "batched", "seed", "max_iter", "max_evals", "history", "on_nonfinite", "bounds", "at_once")
+    names = ("method", "batched", "seed", "max_iter", "max_evals", "history", "on_nonfinite", "bounds", "batch_size")
     given = {name: repr(case[name]) for name in names if case[name] is not None and case[name] is not False}
     given |= {name: repr(value) for name, value in case["params"].items()}
     if case["calling"] == "vectorized":

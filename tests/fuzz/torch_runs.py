@@ -26,7 +26,7 @@ class TorchRuns:
             case = draw_case(rng)
         case["callback"] = rng.choice([None, "look", "stop"])
         case |= {"calling": rng.choice(["vectorized", "pointwise"]), "hostile": rng.random() < 0.1}
-        if case["at_once"] is not None:
+        if case["batch_size"] is not None:
             case["callback"] = None
         if case["xi"] == "normal":
             case["xi"] = 3

@@ -29,10 +29,9 @@ DEFAULT_QUERIES = 10_000
 
 NOT_HERE = {
     "max_evals": "evaluations are queries here; pass max_queries",
-    "eps": "there is no ball to stay in, the distortion is minimised; max_queries and weight say how far",
-    "epsilon": "there is no ball to stay in, the distortion is minimised; max_queries and weight say how far",
+    "eps": "there is no ball to stay in, the distortion is minimized; max_queries and weight say how far",
+    "epsilon": "there is no ball to stay in, the distortion is minimized; max_queries and weight say how far",
     "norm": "the distortion is the squared L2 norm",
-    "batch_size": "how many images the model gets in one call is at_most",
     "device": "the attack runs where the images are, or where a PyTorch module is",
 } | dict.fromkeys(("fun", "x0", "data", "vectorized", "batched", "watch", "args"), "the attack says it to `minimize`")
 """What `minimize`, foolbox and ART know, and what it is here."""
@@ -55,8 +54,8 @@ def attack(
     stop: str = "end",
     weight: float = 10.0,
     kappa: float = 1e-10,
-    at_most: int | None = None,
-    at_once: int | None = None,
+    model_batch_size: int | None = None,
+    batch_size: int | None = None,
     seed: Any = None,
     progress: bool = False,
     history: int | str | None = 1000,
@@ -65,7 +64,7 @@ def attack(
 ) -> AttackResult:
     r"""Look for small changes to images that make a model misclassify them, by asking it alone.
 
-    Each image a is a problem of its own, and all are attacked at once. What is minimised over x is
+    Each image a is a problem of its own, and all are attacked at once. What is minimized over x is
     :math:`f(x) = \lambda \ell(a(x)) + \|a(x) - a\|^2`, where :math:`a(x) = 0.5 \tanh(\tanh^{-1}(2a) + x)` and
     :math:`\ell` is the loss of Carlini and Wagner (see `slgh.attack.loss`).
 
@@ -97,9 +96,9 @@ def attack(
     weight, kappa
         :math:`\lambda`, and the confidence :math:`\kappa`: by how much the wrong class is to lead, in log odds, before
         only the distortion counts. An image is adversarial as soon as the wrong class leads at all.
-    at_most
+    model_batch_size
         How many images the model gets in one call; without, all points of all images that are attacked at once.
-    at_once
+    batch_size
         How many images are attacked at the same time; where one is done with, another takes its place. Without, all; if
         the GPU has too little memory for that, half as many, and so on.
     max_iter, max_seconds, seed, progress, history, checkpoint
@@ -124,7 +123,7 @@ def attack(
     checks.choice("stop", stop, STOPS)
     checks.real("weight", weight, above=0)
     checks.at_least("kappa", kappa, 0)
-    for name, number in (("at_most", at_most), ("at_once", at_once)):
+    for name, number in (("model_batch_size", model_batch_size), ("batch_size", batch_size)):
         if number is not None:
             checks.count(name, number)
     if max_iter is not None:
@@ -134,7 +133,14 @@ def attack(
     if max_queries is not None:
         checks.count("max_queries", max_queries, BEFORE + AFTER + 1)
     given, (low, high) = read_images(images, model, pixels)
-    asked = Asked(model=model, shape=tuple(given.shape[1:]), low=low, high=high, outputs=outputs, at_most=at_most)
+    asked = Asked(
+        model=model,
+        shape=tuple(given.shape[1:]),
+        low=low,
+        high=high,
+        outputs=outputs,
+        model_batch_size=model_batch_size,
+    )
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
     backend.refuse((model,), "model")
     if np.ndim(seed) and len(seed) != B:
@@ -152,10 +158,10 @@ def attack(
         max_evals = None if max_queries is None else max_queries - BEFORE - AFTER
         passes = [Pass(params, max_evals, max_iter)]
         if method == "auto":
-            passes = plan(a[backend.index(attacked)], max_evals, max_iter, params, minimises=stop == "end")
+            passes = plan(a[backend.index(attacked)], max_evals, max_iter, params, minimizes=stop == "end")
         objective = AttackObjective(asked, float(weight), float(kappa), targeted=wanted is not None)
 
-        def minimise(rows: NDArray[np.intp], **more: Any) -> Result:
+        def minimize_rows(rows: NDArray[np.intp], **more: Any) -> Result:
             ours = a[backend.index(rows)]
             return minimize(
                 objective,
@@ -174,9 +180,9 @@ def attack(
         if attacked.size:
             passed = go_through(
                 passes,
-                minimise,
+                minimize_rows,
                 attacked,
-                at_once=at_once,
+                batch_size=batch_size,
                 max_seconds=max_seconds,
                 seed=seed,
                 checkpoint=checkpoint,

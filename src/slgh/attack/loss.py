@@ -1,4 +1,4 @@
-r"""What the attack minimises: the loss of Carlini and Wagner on the model's probabilities, and the distortion."""
+r"""What the attack minimizes: the loss of Carlini and Wagner on the model's probabilities, and the distortion."""
 
 from __future__ import annotations
 

@@ -11,18 +11,18 @@ from slgh.result import Result
 
 
 def within_memory(attempt: Callable[..., Result], n: int) -> tuple[Result, str]:
-    """attempt(at_once=n), and with half as many while memory does not suffice; what is to be said of it.
+    """attempt(batch_size=n), and with half as many while memory does not suffice; what is to be said of it.
 
     Memory runs out in the first iterations, if at all, so that little is done twice.
     """
     for size in (n >> i for i in range(n.bit_length() - 1)):
         try:
-            return attempt(at_once=size), _remark(size, n)
+            return attempt(batch_size=size), _remark(size, n)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
         _free()
-    return attempt(at_once=1), _remark(1, n)
+    return attempt(batch_size=1), _remark(1, n)
 
 
 def _remark(size: int, n: int) -> str:

@@ -37,7 +37,7 @@ class Asked:
     ----------
     model
         Images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K).
-    at_most
+    model_batch_size
         How many images the model is given in one call; None: all.
     """
 
@@ -46,22 +46,22 @@ class Asked:
     low: float
     high: float
     outputs: str
-    at_most: int | None
+    model_batch_size: int | None
 
     def scores(self, images: Array) -> Array:
         """What the model answers, (N, K)."""
-        return self._scores(images, self.at_most or images.shape[0])
+        return self._scores(images, self.model_batch_size or images.shape[0])
 
     def few(self, images: Array) -> Array:
         """The same, of however many images, some at a time."""
-        return self._scores(images, min(self.at_most or AT_ONCE, AT_ONCE))
+        return self._scores(images, min(self.model_batch_size or AT_ONCE, AT_ONCE))
 
-    def _scores(self, images: Array, at_most: int) -> Array:
+    def _scores(self, images: Array, model_batch_size: int) -> Array:
         xp, n = array_namespace(images), images.shape[0]
         pixels = xp.reshape(self.pixels(images), (n, *self.shape))
-        if n <= at_most:
+        if n <= model_batch_size:
             return self._checked(self.model(pixels), images)
-        parts = [pixels[i : i + at_most] for i in range(0, n, at_most)]
+        parts = [pixels[i : i + model_batch_size] for i in range(0, n, model_batch_size)]
         return xp.concat([self._checked(self.model(part), part) for part in parts], axis=0)
 
     def pixels(self, images: Array) -> Array:

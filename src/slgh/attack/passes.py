@@ -33,19 +33,19 @@ class Passed(NamedTuple):
 
 def go_through(
     passes: Sequence[Pass],
-    minimise: Callable[..., Result],
+    minimize_rows: Callable[..., Result],
     rows: NDArray[np.intp],
     *,
-    at_once: int | None,
+    batch_size: int | None,
     max_seconds: float | None,
     seed: Any,
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
 ) -> list[Passed]:
-    """Call minimise(rows, ...) for each pass, as long as there are images that were not fooled."""
+    """Call minimize_rows(rows, ...) for each pass, as long as there are images that were not fooled."""
     ended = list[Passed]()
     for one, keeps in zip(passes, _checkpoints(checkpoint, len(passes)), strict=True):
         attempt = partial(
-            minimise,
+            minimize_rows,
             rows,
             max_evals=one.max_evals,
             max_iter=one.max_iter,
@@ -54,7 +54,7 @@ def go_through(
             checkpoint=keeps,
             **one.params,
         )
-        run, remark = within_memory(attempt, min(at_once or _kept_at_once(keeps) or rows.size, rows.size))
+        run, remark = within_memory(attempt, min(batch_size or _kept_at_once(keeps) or rows.size, rows.size))
         ended.append(Passed(rows, run, remark))
         if np.isin(run.status, CUT_SHORT).any():
             break
@@ -84,5 +84,5 @@ def _checkpoints(checkpoint: str | os.PathLike[str] | Checkpoint | None, n: int)
 def _kept_at_once(checkpoint: Checkpoint | None) -> int | None:
     """How many images at a time the run in a checkpoint had, where memory did not suffice for all."""
     saver = read_checkpoint(checkpoint)
-    kept = saver.found[0]["identity"].get("at_once") if saver and saver.found else None
+    kept = saver.found[0]["identity"].get("batch_size") if saver and saver.found else None
     return None if kept is None else int(kept["problems"])

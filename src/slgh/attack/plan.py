@@ -25,7 +25,7 @@ FALL = 6e-6
 """How far the t of a wide homotopy falls: to the least that float32, or float64, can tell differences at."""
 
 FINEST, BRIEF = 1 / 200, 1 / 125
-"""A narrow one ends at a t that changes a grey pixel by less than one of 256 levels, and its t is e times less than the
+"""A narrow one ends at a t that changes a gray pixel by less than one of 256 levels, and its t is e times less than the
 first after so much of its iterations."""
 
 WIDE = 3
@@ -55,7 +55,7 @@ def radius(a: Array) -> tuple[float, float]:
 
     x has to be as large as :math:`|\tanh^{-1}(2a)|` to move a pixel through half of its range. Few queries take 0.4
     times the median of it: about 3 for black and white, 0.2 for photographs. Many take 0.8 times its root mean square,
-    where the nearly white and black pixels of photographs count too. At least 0.1, for images that are nearly grey.
+    where the nearly white and black pixels of photographs count too. At least 0.1, for images that are nearly gray.
     """
     if not a.shape[0]:
         return LEAST_RADIUS, LEAST_RADIUS
@@ -113,17 +113,17 @@ def usual(a: Array, max_evals: int | None, max_iter: int | None, params: dict[st
 
 
 def plan(
-    a: Array, max_evals: int | None, max_iter: int | None, params: dict[str, Any], *, minimises: bool
+    a: Array, max_evals: int | None, max_iter: int | None, params: dict[str, Any], *, minimizes: bool
 ) -> list[Pass]:
     """The homotopies for images a (B, d), each for those that the one before has not fooled.
 
     There are two where a third of the iterations suffices for steps of alpha <= 1, unless the first success is all that
-    is wanted (`minimises` is False) or a parameter of the homotopy is given. The wide one is as wide as one that has
+    is wanted (`minimizes` is False) or a parameter of the homotopy is given. The wide one is as wide as one that has
     all of the queries, and goes as far in a third of its steps.
     """
     one = Pass(usual(a, max_evals, max_iter, params), max_evals, max_iter)
     samples = checks.plain(params.get("samples", SAMPLES))
-    if not minimises or OF_HOMOTOPY & params.keys() or not _counts(samples):
+    if not minimizes or OF_HOMOTOPY & params.keys() or not _counts(samples):
         return [one]
     iterations = _iterations(max_evals, max_iter, samples)
     if step(iterations // WIDE, samples, a.shape[1]) > 1:

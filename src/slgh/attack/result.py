@@ -57,7 +57,7 @@ class AttackResult:
         The squared L2 norm of the perturbation of what is returned, pixels scaled to a range of width 1, as in the
         paper; NaN without success.
     last_distortion, last_total
-        The same of the last iterate, adversarial or not; and the total loss, the function that is minimised, at the
+        The same of the last iterate, adversarial or not; and the total loss, the function that is minimized, at the
         point that the run returned: the last iterate, or for "auto" the best one that was asked about.
     history
         Over the recorded iterations: "iteration", "queries", and of each image "total", "distortion", "margin" (by

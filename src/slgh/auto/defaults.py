@@ -1,6 +1,6 @@
 """What "auto" leaves open is chosen here: samples, the first radius, how far t falls, and how long the steps are.
 
-The analysis behind it is that of a sphere in d variables, at the distance r from its centre. M pairs give an estimate
+The analysis behind it is that of a sphere in d variables, at the distance r from its center. M pairs give an estimate
 whose cosine with the gradient is c on average, c^2 = M / (M + d); the best step is c r long and leaves the distance
 r sqrt(1 - c^2). So in T iterations t may fall by the factor exp(-T c^2 / 2) at most, if x is to follow, whatever the
 function's scale. The share of that speed which is used, q, is what the rest depends on.
@@ -40,7 +40,7 @@ ITERATIONS, EVERY = 100, 3.0
 """An ample budget has 2 + 3 log d pairs an iteration, a small one as many as leave it 100 iterations."""
 
 LESSONS, QUICKEST = 30.0, 0.03
-"""The rate at which widths are learnt is 0.03, and in runs of more than 1,000 iterations 30 / T: their random walk,
+"""The rate at which widths are learned is 0.03, and in runs of more than 1,000 iterations 30 / T: their random walk,
 which grows as the rate times the root of T, then does not add up. (That part is reasoned, not tried.)"""
 
 
@@ -78,7 +78,7 @@ def choose_samples(method: Method, params: dict[str, Any], d: int, max_evals: in
 
 @np.errstate(all="ignore")
 def choose_rest(method: Method, params: dict[str, Any], t: NDArray[Any], d: int, T: int) -> Method:
-    """Fill in how far t (B,) falls, how long the steps are and how fast widths are learnt, where it was left open."""
+    """Fill in how far t (B,) falls, how long the steps are and how fast widths are learned, where it was left open."""
     if method.name not in SCALE_FREE or not isinstance(method.schedule, Budget):
         return method
     given = {name for name in ("oracle", "schedule", "update") if name in params}
@@ -92,7 +92,7 @@ def choose_rest(method: Method, params: dict[str, Any], t: NDArray[Any], d: int,
     chosen: dict[str, Any] = {"schedule": schedule}
     if update.name == "scale_free" and not {"alpha", "update"} & (given | set(params)):
         chosen["update"] = dataclasses.replace(update, alpha=pace.alpha)  # type: ignore[type-var]
-    if oracle.name == "scaled" and not {"rate", "oracle"} & (given | set(params)):
+    if oracle.name == "diagonal_scaling" and not {"rate", "oracle"} & (given | set(params)):
         chosen["oracle"] = dataclasses.replace(oracle, rate=min(QUICKEST, LESSONS / max(1, T)))  # type: ignore[type-var]
     return dataclasses.replace(method, **chosen)
 

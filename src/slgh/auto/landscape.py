@@ -33,7 +33,7 @@ ROUNDING = 16
 """Differences of so many units in the last place are none."""
 
 
-class Verdict(IntEnum):
+class Landscape(IntEnum):
     """What f looks like."""
 
     SMOOTH = 0
@@ -46,8 +46,8 @@ def affordable_lines(budget: int) -> int:
     return min(LINES, int(SHARE * budget) // (POINTS + 1))
 
 
-def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Verdict]:
-    """Ask for f on the lines from x (d,) towards the `ends` (n, d), and judge; `eps` is that of f's numbers.
+def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Landscape]:
+    """Ask for f on the lines from x (d,) toward the `ends` (n, d), and judge; `eps` is that of f's numbers.
 
     Second differences do not see the slope, which in many variables drowns everything else. Where f is asked twice and
     answers differently, it is noisy: at the start, which is on every line, and where each line bends most sharply,
@@ -66,9 +66,9 @@ def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Verd
     again = yield Request(points[np.arange(n), sharpest])
     starts = np.broadcast_to(lines[0, 0], n)
     if not (_same(lines[:, 0], starts, rounding) and _same(lines[np.arange(n), sharpest], _known(again), rounding)):
-        return Verdict.NOISY
+        return Landscape.NOISY
     bends = [_bends(*line) for line in zip(second, rounding, strict=True)]
-    return Verdict.RUGGED if np.median(bends) >= BENDS else Verdict.SMOOTH
+    return Landscape.RUGGED if np.median(bends) >= BENDS else Landscape.SMOOTH
 
 
 def _known(values: Floats) -> Floats:

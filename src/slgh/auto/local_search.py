@@ -45,7 +45,7 @@ CHUNK = 1 << 22
 """So many numbers the points of one request have at most."""
 
 
-class Polished(NamedTuple):
+class LocalMinimum(NamedTuple):
     """The lowest point found, f there, and whether the solver came to its end, not the budget."""
 
     x: Floats
@@ -86,18 +86,18 @@ class Place:
         return (self.low - self.x) / self.unit, (self.high - self.x) / self.unit
 
 
-def polish(place: Place, budget: int, rival: float, *, gradients: bool) -> Asking[Polished]:
+def polish(place: Place, budget: int, incumbent: float, *, gradients: bool) -> Asking[LocalMinimum]:
     """Descend from a place by at most `budget` evaluations.
 
     By L-BFGS-B on forward differences, and from where they see nothing more on central ones; on gradients where there
-    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `rival`, it stops as
-    soon as f hardly changes.
+    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `incumbent`, it stops
+    as soon as f hardly changes.
     """
     d = place.x.size
     objective = _Counted(place, budget)
     if not gradients and d <= FEW and budget < SHORT * (d + 1):
         return (yield from _model_based(objective))
-    return (yield from _lbfgsb(objective, rival, gradients=gradients))
+    return (yield from _lbfgsb(objective, incumbent, gradients=gradients))
 
 
 class _Counted:
@@ -186,8 +186,8 @@ class _Counted:
     def settled(self) -> bool:
         return self.still >= STILL
 
-    def outcome(self, *, converged: bool) -> Polished:
-        return Polished(self.x, self.fun, converged)
+    def outcome(self, *, converged: bool) -> LocalMinimum:
+        return LocalMinimum(self.x, self.fun, converged)
 
 
 def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
@@ -197,7 +197,7 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
     return points
 
 
-def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Asking[Polished]:
+def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Asking[LocalMinimum]:
     """L-BFGS-B until nothing changes, then once more on central differences from there."""
     place = f.place
     memory = max(10, min(MEMORY, MEMORY_NUMBERS // place.x.size))
@@ -214,9 +214,9 @@ def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Asking[Polished]:
 
     quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
     try:
-        if rival < np.inf:
+        if incumbent < np.inf:
             yield from descend(quick, ROUGHLY)
-            if not f.fun < rival:
+            if not f.fun < incumbent:
                 return f.outcome(converged=True)
         yield from descend(quick)
         before = np.inf
@@ -228,7 +228,7 @@ def _lbfgsb(f: _Counted, rival: float, *, gradients: bool) -> Asking[Polished]:
     return f.outcome(converged=True)
 
 
-def _model_based(f: _Counted) -> Asking[Polished]:
+def _model_based(f: _Counted) -> Asking[LocalMinimum]:
     """A trust-region search on quadratic models of values."""
     solver = search(*f.place.bounds())
     try:

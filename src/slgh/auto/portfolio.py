@@ -1,4 +1,4 @@
-"""The campaign of "auto" for a single problem: look, homotopy, polish, and again with what is left of the budget.
+"""The portfolio of "auto" for a single problem: look, homotopy, polish, and again with what is left of the budget.
 
 Which comes first is decided by the look. A smooth f is polished at once, and the homotopy follows where a local minimum
 was found early; a rugged f is smoothed first, and polished at the end. A noisy f is not polished at all.
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.auto.defaults import choose_pace, first_widths
-from slgh.auto.landscape import Verdict, affordable_lines, look
+from slgh.auto.landscape import Landscape, affordable_lines, look
 from slgh.auto.local_search import UNIT, Place, polish
-from slgh.auto.replay_log import STAGES, Journal, Outcome
+from slgh.auto.replay_log import PHASES, Outcome, ReplayLog
 from slgh.auto.request import Request
 from slgh.engine.compiled_loop import advance
 from slgh.engine.history import Row
@@ -50,12 +50,12 @@ WIDE = 1.6
 """Without bounds lines and restarts reach so many t1 far in each variable, about as uniform points of a box do."""
 
 
-class Campaign:
-    """The stages of a run of "auto", and how far it has come.
+class Portfolio:
+    """The phases of a run of "auto", and how far it has come.
 
     Parameters
     ----------
-    stages
+    phases
         Which there are.
     gradients
         The query that is asked for gradients: "grad", "F.grad" of a closed form, or "" where there are only values.
@@ -65,10 +65,10 @@ class Campaign:
         The names of the parameters that the user has set.
     """
 
-    def __init__(self, stages: tuple[str, ...], *, gradients: str, key: list[int], given: frozenset[str]) -> None:
-        self.stages, self.gradients, self.key, self.given = stages, gradients, key, given
-        self.journal = Journal()
-        self.stage = ""
+    def __init__(self, phases: tuple[str, ...], *, gradients: str, key: list[int], given: frozenset[str]) -> None:
+        self.phases, self.gradients, self.key, self.given = phases, gradients, key, given
+        self.replay_log = ReplayLog()
+        self.phase = ""
         """What goes on at present: a homotopy, a polish, or neither."""
         self.until: int | None = None
         """The iteration that ends the present homotopy."""
@@ -76,14 +76,14 @@ class Campaign:
         """How often it has been begun again."""
 
     def conversation(self, run: Run) -> Generator[Any, Any, None]:
-        """All stages, until the budget is spent or nothing is left to do."""
+        """All phases, until the budget is spent or nothing is left to do."""
         x0, t1 = run.x0[0].astype(float), float(run.t1[0])
         assert run.limits.max_evals is not None
         budget = self.left = run.limits.max_evals - run.looked - run.reserve
         gradient = 2 if self.gradients else x0.size + 1
-        smooths = "homotopy" in self.stages
-        polishes = "polish" in self.stages and (budget >= LEAST * gradient or not smooths)
-        if smooths and polishes and "look" in self.stages and (lines := affordable_lines(budget)):
+        smooths = "homotopy" in self.phases
+        polishes = "local_search" in self.phases and (budget >= LEAST * gradient or not smooths)
+        if smooths and polishes and "landscape" in self.phases and (lines := affordable_lines(budget)):
             eps = float(np.finfo(run.whole.x.dtype).eps)
             yield from self.asked(run, _looked(x0, self.anywhere(run, lines), eps))
         if self.noisy:
@@ -95,11 +95,11 @@ class Campaign:
         elif not smooths:
             yield from self.polish(run, x0)
             yield from self.elsewhere(run, gradient)
-        elif self.verdict is Verdict.RUGGED:
+        elif self.verdict is Landscape.RUGGED:
             kept = int(max(KEPT * budget, min(ENOUGH * gradient, MOST * budget)))
             yield from self.homotopy(run, x0, t1, self.left - kept)
             yield from self.polish(run, self.lowest(run).x)
-            while "restarts" in self.stages and self.left > WORTH * gradient:
+            while "restarts" in self.phases and self.left > WORTH * gradient:
                 before = self.lowest(run)
                 end = yield from self.homotopy(run, before.x, NEARER * t1, int(MORE * self.left))
                 if not end.note:
@@ -109,20 +109,20 @@ class Campaign:
         else:
             yield from self.polish(run, x0)
             if self.left > AGAIN * gradient:
-                share = SECOND if "restarts" in self.stages else 1 - KEPT
+                share = SECOND if "restarts" in self.phases else 1 - KEPT
                 end = yield from self.homotopy(run, x0, t1, int(share * self.left))
                 yield from self.polish(run, end.x)
             yield from self.elsewhere(run, gradient)
 
     @property
-    def verdict(self) -> Verdict | None:
+    def verdict(self) -> Landscape | None:
         """Of the look, where there was one."""
-        return next((Verdict(o.note) for o in self.journal.outcomes if o.stage == "look"), None)
+        return next((Landscape(o.note) for o in self.replay_log.outcomes if o.phase == "landscape"), None)
 
     @property
     def noisy(self) -> bool:
         """Whether f has answered differently at the same point."""
-        return self.verdict is Verdict.NOISY
+        return self.verdict is Landscape.NOISY
 
     def rank(self, run: Run) -> None:
         """Have the homotopy go by ranks, which no outlier impresses; a compiled loop stays what it is."""
@@ -131,27 +131,27 @@ class Campaign:
             oracle = dataclasses.replace(method.oracle, values="ranks")
             run.plan = dataclasses.replace(run.plan, method=dataclasses.replace(method, oracle=oracle))
 
-    def count(self, stage: str) -> int:
+    def count(self, phase: str) -> int:
         """How many homotopies, or local searches, there have been."""
-        ended = sum(o.stage == stage and (stage != "homotopy" or o.note != 0) for o in self.journal.outcomes)
-        return ended + (self.stage == stage)
+        ended = sum(o.phase == phase and (phase != "homotopy" or o.note != 0) for o in self.replay_log.outcomes)
+        return ended + (self.phase == phase)
 
     def lowest(self, run: Run) -> Outcome:
-        """The lowest point so far, remembered like a stage, since the run goes on to lower ones."""
-        if self.journal.skips:
+        """The lowest point so far, remembered like a phase, since the run goes on to lower ones."""
+        if self.replay_log.skips:
             return self.skip()
         return self.done(run, Outcome("restarts", run.whole.x_best[0].astype(float), float(run.whole.f_best[0])))
 
     def elsewhere(self, run: Run, gradient: int) -> Generator[Any, Any, None]:
         """Polish from points anywhere, as long as the budget lasts and is used."""
         before = self.left + 1
-        while "restarts" in self.stages and gradient < self.left < before:
+        while "restarts" in self.phases and gradient < self.left < before:
             before = self.left
             yield from self.polish(run, self.anywhere(run, 1)[0])
 
     def anywhere(self, run: Run, n: int) -> NDArray[Any]:
-        """n points of the region (n, d), others after each stage."""
-        x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.journal.outcomes)])
+        """n points of the region (n, d), others after each phase."""
+        x0, source = run.x0[0].astype(float), np.random.default_rng([*self.key, len(self.replay_log.outcomes)])
         most = float(np.finfo(run.whole.x.dtype).max)
         far = np.clip(x0 + WIDE * float(run.t1[0]) * source.standard_normal((n, x0.size)), -most, most)
         if run.box is None:
@@ -166,13 +166,13 @@ class Campaign:
 
     def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Any, Any, Outcome]:
         """Lower x and t together by so many evaluations; where it ends, and f there."""
-        if self.journal.skips:
+        if self.replay_log.skips:
             return self.skip()
         kept = self.left - evals
         while True:
             if self.until is None and not self.begin(run, x, t, evals):
                 return self.done(run, Outcome("homotopy", x, np.inf))
-            self.stage = "homotopy"
+            self.phase = "homotopy"
             while run.active.size and run.k < (self.until or 0):
                 run.check_limits()
                 yield from run.unbroken(advance(run) if run.loop else iterate(run))
@@ -222,25 +222,25 @@ class Campaign:
 
     def polish(self, run: Run, x: NDArray[Any]) -> Generator[Any, Any, Outcome]:
         """A local solver from x with all that is left."""
-        self.stage = "polish"
+        self.phase = "local_search"
         dtype = run.whole.x.dtype
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if run.box is not None:
             low, high = run.box.low.astype(float), run.box.high.astype(float)
         unit = UNIT * float(run.t1[0]) * first_widths(run.box, x.size)
         place = Place(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=dtype)
-        rival = min((o.fun for o in self.journal.outcomes), default=np.inf)
-        return (yield from self.asked(run, _polished(place, self.left, rival, gradients=bool(self.gradients))))
+        incumbent = min((o.fun for o in self.replay_log.outcomes), default=np.inf)
+        return (yield from self.asked(run, _polished(place, self.left, incumbent, gradients=bool(self.gradients))))
 
     def asked(self, run: Run, talk: Generator[Request, Any, Outcome]) -> Generator[Any, Any, Outcome]:
-        """A stage on the host: its requests are put to the user's function, or answered from a checkpoint."""
-        if self.journal.skips:
+        """A phase on the host: its requests are put to the user's function, or answered from a checkpoint."""
+        if self.replay_log.skips:
             return self.skip()
         answer = None
         try:
             while True:
                 request = talk.send(answer)
-                answer = self.journal.repeat() if self.journal.repeats else (yield from self.ask(run, request))
+                answer = self.replay_log.repeat() if self.replay_log.repeats else (yield from self.ask(run, request))
         except StopIteration as end:
             return self.done(run, end.value)
         finally:
@@ -256,8 +256,8 @@ class Campaign:
         t = run.backend.native(np.zeros((1, 1), dtype)) if self.gradients == "F.grad" else None
         what = self.gradients if request.gradient else "fun" if t is None else "F"
         raw = yield from run.unbroken(_once(Query(what, run.backend.native(points[None]), t=t)))
-        values = self.journal.heard(np.asarray(run.backend.host(raw)[0], float))
-        run.mark()  # the journal has the answer now, also if the callback raises
+        values = self.replay_log.heard(np.asarray(run.backend.host(raw)[0], float))
+        run.mark()  # the replay_log has the answer now, also if the callback raises
         stopped = False
         if not request.gradient:
             run.evaluated(points, values)
@@ -278,31 +278,31 @@ class Campaign:
         return run.called_back(x, fun, zero)
 
     def skip(self) -> Outcome:
-        """What a stage found that had ended before the checkpoint."""
-        outcome, self.stage = self.journal.skip(), ""
+        """What a phase found that had ended before the checkpoint."""
+        outcome, self.phase = self.replay_log.skip(), ""
         self.left = outcome.left
         return outcome
 
     def done(self, run: Run, outcome: Outcome) -> Outcome:
-        """Book the end of a stage."""
-        self.left, self.stage, self.until, self.retreats = run.affordable, "", None, 0
-        return self.journal.end(outcome._replace(left=self.left))
+        """Book the end of a phase."""
+        self.left, self.phase, self.until, self.retreats = run.affordable, "", None, 0
+        return self.replay_log.end(outcome._replace(left=self.left))
 
     def saved(self) -> dict[str, NDArray[Any]]:
         """What `load` goes on from."""
-        return self.journal.saved() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
+        return self.replay_log.saved() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
 
     def load(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from what was `saved`."""
-        self.journal.load(arrays)
+        self.replay_log.load(arrays)
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
 
     def story(self) -> str:
         """What was seen and done, in words."""
         seen = "" if self.verdict is None else f"f looked {self.verdict.name.lower()}"
-        names = {"homotopy": ("homotopy", "homotopies"), "polish": ("local search", "local searches")}
-        counted = ((self.count(stage), words) for stage, words in names.items())
+        names = {"homotopy": ("homotopy", "homotopies"), "local_search": ("local search", "local searches")}
+        counted = ((self.count(phase), words) for phase, words in names.items())
         done = ", ".join(f"{n} {words[n != 1]}" for n, words in counted if n)
         return ": ".join(filter(None, (seen, done)))
 
@@ -317,9 +317,9 @@ def _once(query: Query) -> Generator[Query, Any, Any]:
 
 
 def _looked(x: NDArray[Any], ends: NDArray[Any], eps: float) -> Generator[Request, Any, Outcome]:
-    """The look, as a stage."""
+    """The look, as a phase."""
     verdict = yield from look(x, ends, eps)
-    return Outcome("look", x, np.inf, int(verdict))
+    return Outcome("landscape", x, np.inf, int(verdict))
 
 
 def _valued(x: NDArray[Any]) -> Generator[Request, Any, Outcome]:
@@ -328,17 +328,17 @@ def _valued(x: NDArray[Any]) -> Generator[Request, Any, Outcome]:
     return Outcome("homotopy", x, value if np.isfinite(value) else np.inf, 1)
 
 
-def _polished(place: Place, budget: int, rival: float, *, gradients: bool) -> Generator[Request, Any, Outcome]:
-    """The polish, as a stage."""
-    found = yield from polish(place, budget, rival, gradients=gradients)
-    return Outcome("polish", found.x, found.fun, int(found.converged))
+def _polished(place: Place, budget: int, incumbent: float, *, gradients: bool) -> Generator[Request, Any, Outcome]:
+    """The polish, as a phase."""
+    found = yield from polish(place, budget, incumbent, gradients=gradients)
+    return Outcome("local_search", found.x, found.fun, int(found.converged))
 
 
-def read_stages(stages: Any) -> tuple[str, ...]:
-    """The names of the stages, in the order of STAGES."""
-    named = (stages,) if isinstance(stages, str) else tuple(stages)
+def read_phases(phases: Any) -> tuple[str, ...]:
+    """The names of the phases, in the order of PHASES."""
+    named = (phases,) if isinstance(phases, str) else tuple(phases)
     for name in named:
-        checks.choice("stages", name, list(STAGES))
-    if not {"homotopy", "polish"} & set(named):
-        raise ValueError(f"`stages` must have 'homotopy' or 'polish' among them, got {named!r}.")
-    return tuple(name for name in STAGES if name in named)
+        checks.choice("phases", name, list(PHASES))
+    if not {"homotopy", "local_search"} & set(named):
+        raise ValueError(f"`phases` must have 'homotopy' or 'polish' among them, got {named!r}.")
+    return tuple(name for name in PHASES if name in named)

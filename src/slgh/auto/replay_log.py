@@ -1,4 +1,4 @@
-"""What the stages of a campaign have found and have been told, kept so that another run is led to the same place."""
+"""What the phases of a portfolio have found and have been told, kept so that another run is led to the same place."""
 
 from __future__ import annotations
 
@@ -7,47 +7,47 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.auto.landscape import Verdict
+from slgh.auto.landscape import Landscape
 from slgh.engine.checkpoint import expect
 
-STAGES = ("look", "homotopy", "polish", "restarts")
-"""What a campaign is made of; a checkpoint names them by their places."""
+PHASES = ("landscape", "homotopy", "local_search", "restarts")
+"""What a portfolio is made of; a checkpoint names them by their places."""
 
 
 class Outcome(NamedTuple):
-    """What a stage found: a point, f there, a number to decide by, and how many evaluations it left.
+    """What a phase found: a point, f there, a number to decide by, and how many evaluations it left.
 
     The number is the verdict of the look; whether a homotopy was begun (1), or given up (-1), having met no finite
     value; whether a local solver came to its end.
     """
 
-    stage: str
+    phase: str
     x: NDArray[np.float64]
     fun: float
     note: int = 0
     left: int = 0
 
 
-class Journal:
-    """Of stages that have ended their outcomes, of the present one all answers.
+class ReplayLog:
+    """Of phases that have ended their outcomes, of the present one all answers.
 
-    After `load`, stages that had ended are skipped, with what they had found, and the one that was broken off is given
+    After `load`, phases that had ended are skipped, with what they had found, and the one that was broken off is given
     the same answers again.
     """
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
-        """Of the stages that have ended."""
+        """Of the phases that have ended."""
         self._before: list[Outcome] = []
-        """Of stages that had ended when a checkpoint was written, and are yet to be skipped."""
+        """Of phases that had ended when a checkpoint was written, and are yet to be skipped."""
         self._log: list[NDArray[np.float64]] = []
-        """The answers that the present stage has had."""
+        """The answers that the present phase has had."""
         self._told: list[NDArray[np.float64]] = []
         """Answers from a checkpoint that it is yet to be given again."""
 
     @property
     def skips(self) -> bool:
-        """Whether the next stage had ended before the checkpoint."""
+        """Whether the next phase had ended before the checkpoint."""
         return bool(self._before)
 
     def skip(self) -> Outcome:
@@ -56,7 +56,7 @@ class Journal:
         return self.outcomes[-1]
 
     def end(self, outcome: Outcome) -> Outcome:
-        """Book the end of the present stage."""
+        """Book the end of the present phase."""
         self.outcomes.append(outcome)
         self._log = []
         return outcome
@@ -71,7 +71,7 @@ class Journal:
         return self.heard(self._told.pop(0))
 
     def heard(self, answer: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Book an answer to the present stage."""
+        """Book an answer to the present phase."""
         self._log.append(answer)
         return answer
 
@@ -81,7 +81,7 @@ class Journal:
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
-            "numbers": np.array([(STAGES.index(o.stage), o.note, o.left) for o in ended], np.int64).reshape(-1, 3),
+            "numbers": np.array([(PHASES.index(o.phase), o.note, o.left) for o in ended], np.int64).reshape(-1, 3),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
         }
@@ -91,14 +91,14 @@ class Journal:
         n = len(arrays["fun"])
         expect(arrays, "fun", (n,), "f")
         expect(arrays, "x", (n, None) if n else (0,), "f")
-        stages = expect(arrays, "numbers", (n, 3), "i")[:, 0]
-        if not np.isin(stages, range(len(STAGES))).all():
-            raise ValueError("its stages are unknown")
+        phases = expect(arrays, "numbers", (n, 3), "i")[:, 0]
+        if not np.isin(phases, range(len(PHASES))).all():
+            raise ValueError("its phases are unknown")
         rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
-        self._before = [Outcome(STAGES[stage], x, fun, *more) for x, fun, (stage, *more) in rows]
+        self._before = [Outcome(PHASES[phase], x, fun, *more) for x, fun, (phase, *more) in rows]
         for outcome in self._before:
-            if outcome.stage == "look":
-                Verdict(outcome.note)
+            if outcome.phase == "landscape":
+                Landscape(outcome.note)
         sizes, dimensions = expect(arrays, "shapes", (None, 2), "i").T
         log = expect(arrays, "log", (None,), "f")
         if (sizes < 0).any() or sizes.sum() != log.size:

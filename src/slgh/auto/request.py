@@ -1,4 +1,4 @@
-"""What a stage of a campaign asks of f: the question that the look and the local solvers put to it."""
+"""What a phase of a portfolio asks of f: the question that the look and the local solvers put to it."""
 
 from __future__ import annotations
 

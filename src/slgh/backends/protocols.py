@@ -170,7 +170,7 @@ class Backend(Protocol):
         points (B, n, d)."""
 
     def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
-        """Raise where the user's functions, which the error calls `name`, are in no state to be minimised."""
+        """Raise where the user's functions, which the error calls `name`, are in no state to be minimized."""
 
     def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
         """A loop without host contact, or the reason why there is none."""

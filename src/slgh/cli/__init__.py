@@ -23,7 +23,7 @@ CODES = "\n".join(["\b", "Exit codes:", *(f"{code:>5}  {meaning}" for code, mean
 
 app = typer.Typer(
     cls=Commands,
-    help="Non-convex optimisation by single loop Gaussian homotopy.",
+    help="Non-convex optimization by single loop Gaussian homotopy.",
     epilog=CODES,
     pretty_exceptions_enable=False,
 )
@@ -34,7 +34,7 @@ def main(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Non-convex optimisation by single loop Gaussian homotopy."""
+    """Non-convex optimization by single loop Gaussian homotopy."""
     if version:
         console.print(__version__)
         raise typer.Exit

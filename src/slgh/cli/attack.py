@@ -125,11 +125,11 @@ def attack(
             rich_help_panel=ATTACKED,
         ),
     ] = None,
-    at_most: Annotated[
-        int | None, count("--at-most", "N", "How many images the model gets in one call.", ATTACKED)
+    model_batch_size: Annotated[
+        int | None, count("--model-batch-size", "N", "How many images the model gets in one call.", ATTACKED)
     ] = None,
-    at_once: Annotated[
-        int | None, count("--at-once", "N", "How many images are attacked at the same time.", ATTACKED)
+    batch_size: Annotated[
+        int | None, count("--batch-size", "N", "How many images are attacked at the same time.", ATTACKED)
     ] = None,
     device: Annotated[
         str | None,
@@ -238,7 +238,12 @@ def attack(
     if seed is None and not (run is not None and run.exists()):
         seed = secrets.randbits(32)
     limits: dict[str, Any] = {"max_queries": max_queries, "max_iter": max_iter, "max_seconds": max_seconds}
-    more: dict[str, Any] = {"weight": weight, "kappa": kappa, "at_most": at_most, "at_once": at_once}
+    more: dict[str, Any] = {
+        "weight": weight,
+        "kappa": kappa,
+        "model_batch_size": model_batch_size,
+        "batch_size": batch_size,
+    }
     with redirect_stdout(sys.stderr) if output.silent else nullcontext():  # the user's code may print
         it, wanted = read_attacked(source, target)
         params = usual.usual_parameters(method, it.d, given)

@@ -39,7 +39,7 @@ DRAWN = 40
 
 EXPLANATION = (
     "First: the queries until the model was first fooled. L2² and L2: the least distorted image that fooled it, "
-    "pixels in a range of width 1. Total: the function that is minimised, where it ended."
+    "pixels in a range of width 1. Total: the function that is minimized, where it ended."
 )
 
 NOT_ATTACKED = 2

@@ -37,7 +37,7 @@ OPTIONS = (
             *("max_seconds", "target", "seed", "workers", "on_nonfinite", "steps", "save_every"),
             *("t1", "gamma", "eta", "step", "samples", "floor", "noise"),
             *("model", "ids", "weights", "folder", "pixels", "outputs", "max_queries", "stop", "weight", "kappa"),
-            *("at_most", "at_once", "device", "epochs", "held_out"),
+            *("model_batch_size", "batch_size", "device", "epochs", "held_out"),
         )
     }
     | {"images": "--inputs: images", "labels": "--inputs: labels", "targets": "--target"}
@@ -46,7 +46,7 @@ OPTIONS = (
 )
 """What arguments of the library are called here."""
 
-ALIASES = {"minimise": "minimize"}
+ALIASES = {"minimize": "minimize"}
 """Other spellings of commands, which no list shows."""
 
 DEBUG = " --debug shows the traceback."

@@ -13,10 +13,9 @@ from slgh.cli.common import fail
 from slgh.cli.errors import OPTIONS, as_options
 from slgh.cli.objective import OF_THE_PAPER, Objective, Source
 from slgh.cli.start import read_bounds
-from slgh.compose import FRONT_DOOR, MissingParameters
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.limits import Limits, read_limits
-from slgh.method import METHODS, SLOTS
+from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, MissingParameters
 from slgh.result import Result
 
 CELLS, WIDEST = 2_000_000, 1000
@@ -156,7 +155,7 @@ def read_params(settings: list[str], **options: Any) -> dict[str, Any]:
 
 def refuse_argument(name: str) -> None:
     """Refuse an argument of `minimize` among the hyperparameters."""
-    if name in FRONT_DOOR or name in ("fun", "x0"):
+    if name in MINIMIZE_ARGUMENTS or name in ("fun", "x0"):
         instead = f"pass {OPTIONS[name]}" if name in OPTIONS else "the command line does not take it"
         fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
 

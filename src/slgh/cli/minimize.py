@@ -139,7 +139,7 @@ def minimize(
     quiet: Quiet = False,
     debug: Debug = False,
 ) -> None:
-    """Minimise a formula, a test problem or a Python function; draw the path.
+    """Minimize a formula, a test problem or a Python function; draw the path.
 
     slgh minimize 'x**4 - 3*x**2 + x' --x0 2
 

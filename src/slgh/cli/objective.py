@@ -1,4 +1,4 @@
-"""What is to be minimised, and from where: a formula, a test problem or a Python function, with start and bounds."""
+"""What is to be minimized, and from where: a formula, a test problem or a Python function, with start and bounds."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def read_objective(source: Source) -> Objective:
             fail(f"--d must be at most {MAX_VARIABLES}, got {source.d}.")
     if source.fun is not None:
         if source.fallback is not None:
-            fail("--fallback smooths formulas; a Python function is minimised by its values, or with --grad.")
+            fail("--fallback smooths formulas; a Python function is minimized by its values, or with --grad.")
         return read_function(source)
     for option, value in (("--grad", source.grad), ("--vectorized", source.vectorized), ("--terms", source.terms)):
         if value:
@@ -148,7 +148,7 @@ def read_objective(source: Source) -> Objective:
         if source.fallback is not None:
             fail(f"--fallback smooths formulas; {name} is a test problem.")
         return read_problem(name, source)
-    # One variable alone is no function to minimise, but a misspelt name.
+    # One variable alone is no function to minimize, but a misspelled name.
     if name.isidentifier() and 2 < len(name) <= 100:
         hint = checks.did_you_mean(name, PROBLEMS)
         fail(f"There is no test problem {name!r}; choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")

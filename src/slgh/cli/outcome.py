@@ -42,13 +42,13 @@ def exit_code(status: Status) -> int:
 
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
-    """The block: what was minimised and how, what came out, what it cost, why it stopped."""
+    """The block: what was minimized and how, what came out, what it cost, why it stopped."""
     result, objective, job = outcome.result, outcome.objective, outcome.job
     start = at_start(outcome)
     begun = "" if start is None else f", from {start:.8g} at x0"
     error = f" +- {result.fun_se:.2g}" if result.fun_se and np.isfinite(result.fun_se) else ""
     rows = [
-        ("minimise", f"{shorten(objective.title, LONGEST)}  ({objective.about})"),
+        ("minimize", f"{shorten(objective.title, LONGEST)}  ({objective.about})"),
         ("method", composition(outcome)),
         ("f", f"{result.fun:.10g}{error}{begun}"),
         ("x", show_point(result.x, objective.variables)),

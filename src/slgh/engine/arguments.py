@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.auto.defaults import choose_rest, choose_samples
-from slgh.auto.portfolio import Campaign, read_stages
-from slgh.auto.replay_log import STAGES
+from slgh.auto.portfolio import Portfolio, read_phases
+from slgh.auto.replay_log import PHASES
 from slgh.backends import Backend
 from slgh.backends.numpy.noise import entropies
-from slgh.compose import Facts, compose
 from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.checkpoint import Checkpoint, Saver
 from slgh.engine.history import History
@@ -28,7 +27,7 @@ from slgh.engine.run import Run
 from slgh.engine.start import first_state, radii
 from slgh.engine.step import Plan
 from slgh.engine.theory_step import apply_theory, burn_in, describe_plan, read_request
-from slgh.method import Method
+from slgh.method import Method, ObjectiveTraits, compose
 from slgh.protocols import Array, Watch
 
 OTHER_NAMES = {
@@ -149,41 +148,45 @@ def read_watch(watch: Any, method: Method, *, stochastic: bool) -> set[str]:
 
 
 def read_at_once(
-    at_once: Any, B: int, T: int | None, method: Method, backend: Backend, *, batched: bool, callback: Any
+    batch_size: Any, B: int, T: int | None, method: Method, backend: Backend, *, batched: bool, callback: Any
 ) -> int | None:
     """How many problems to compute at a time where others have to wait; None where none has to."""
-    at_once = checks.plain(at_once)
-    if at_once is None:
+    batch_size = checks.plain(batch_size)
+    if batch_size is None:
         return None
-    checks.count("at_once", at_once)
-    if at_once >= B:
+    checks.count("batch_size", batch_size)
+    if batch_size >= B:
         return None
     if not batched:
-        raise ValueError("`at_once` is for problems of a batch; pass batched=True.")
+        raise ValueError("`batch_size` is for problems of a batch; pass batched=True.")
     if not backend.streams:
         raise ValueError(
-            f"`at_once` is for NumPy and PyTorch arrays, got {backend.name}; pass fewer problems at a time."
+            f"`batch_size` is for NumPy and PyTorch arrays, got {backend.name}; pass fewer problems at a time."
         )
     if callback is not None:
-        raise ValueError("`at_once` and `callback` exclude each other: problems are in different iterations.")
+        raise ValueError("`batch_size` and `callback` exclude each other: problems are in different iterations.")
     if not T:
-        raise ValueError("`at_once` needs max_iter or max_evals, enough for an iteration, so that each problem ends.")
+        raise ValueError(
+            "`batch_size` needs max_iter or max_evals, enough for one iteration, so that all problems end."
+        )
     if method.oracle.period > 1:
-        raise ValueError(f"`at_once` needs iterations that are alike, which those of {method.oracle.name!r} are not.")
-    return int(at_once)
+        raise ValueError(
+            f"`batch_size` needs iterations of equal cost, which the oracle {method.oracle.name!r} does not have."
+        )
+    return int(batch_size)
 
 
-def plan_campaign(
-    stages: Any, method: Method, facts: Facts, *, single: bool, key: tuple[int, int], given: frozenset[str]
-) -> Campaign | None:
-    """The campaign of "auto", for a single problem whose values count as they are; None for others."""
+def plan_portfolio(
+    phases: Any, method: Method, facts: ObjectiveTraits, *, single: bool, key: tuple[int, int], given: frozenset[str]
+) -> Portfolio | None:
+    """The portfolio of "auto", for a single problem whose values count as they are; None for others."""
     if single and getattr(method.oracle, "values", "raw") == "raw":
         asks = "F.grad" if facts.closed_form else "grad" if method.oracle.asks == "gradients" else ""
-        return Campaign(read_stages(stages), gradients=asks, key=list(key), given=given)
-    if stages is not STAGES:
+        return Portfolio(read_phases(phases), gradients=asks, key=list(key), given=given)
+    if phases is not PHASES:
         raise ValueError(
-            "`stages` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
-            f"got stages={stages!r}: leave them out."
+            "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
+            f"got phases={phases!r}: leave them out."
         )
     return None
 
@@ -193,7 +196,7 @@ def make_run(
     backend: Backend,
     *,
     method: str | Method,
-    facts: Facts,
+    facts: ObjectiveTraits,
     sample_xi: Any,
     data: tuple[Array, ...] = (),
     bounds: Any,
@@ -210,7 +213,7 @@ def make_run(
     checkpoint: str | os.PathLike[str] | Checkpoint | None,
     params: dict[str, Any],
     watch: Watch | None = None,
-    at_once: int | None = None,
+    batch_size: int | None = None,
 ) -> Run:
     """Check everything, compose the method, and make the Run."""
     for name in params:
@@ -227,7 +230,7 @@ def make_run(
         raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
     stochastic = sample_xi is not None
     params = dict(params)
-    stages = params.pop("stages", STAGES) if method == "auto" else None
+    phases = params.pop("phases", PHASES) if method == "auto" else None
     request = read_request(params, stochastic=stochastic)
     bound = compose(method, params, facts)
     planned = bound.planned
@@ -247,7 +250,7 @@ def make_run(
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
     T = limits.iterations(bound.oracle, ctx, reserve + best)
-    at_once = read_at_once(at_once, B, T, bound, backend, batched=batched, callback=callback)
+    batch_size = read_at_once(batch_size, B, T, bound, backend, batched=batched, callback=callback)
     applied = None
     if request:
         bound, applied = apply_theory(bound, request, d, T)
@@ -273,19 +276,19 @@ def make_run(
         found = saver.found[0]["seed"]
         used = found if np.ndim(found) == 0 or len(found) == B else used  # one of another length is of another run
     keys = entropies(used, B)
-    campaign = None
+    portfolio = None
     if method == "auto":
         swapped = {"oracle", "schedule", "update"} & set(params)
         single = not (batched or stochastic or swapped) and watch is None and limits.max_iter is None
-        campaign = plan_campaign(stages, bound, facts, single=single, key=keys[0], given=frozenset(params))
+        portfolio = plan_portfolio(phases, bound, facts, single=single, key=keys[0], given=frozenset(params))
     identity: dict[str, Any] = {
         "arrays": f"{backend.name} {x.dtype}",
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
-        "number of evaluations, which the method plans by": limits.max_evals if campaign else None,
+        "number of evaluations, which the method plans by": limits.max_evals if portfolio else None,
         "number of iterations, which the method plans by": T if planned or averaged else None,
         "method": describe(composed),
-        "stages": list(campaign.stages) if campaign else None,
+        "phases": list(portfolio.phases) if portfolio else None,
         "burn-in": burn_in(applied),
         "number of terms": sample_xi if isinstance(sample_xi, int) else None,
         "history": history == "x",
@@ -293,7 +296,7 @@ def make_run(
         "stochastic": stochastic,
         "on_nonfinite": on_nonfinite,
         "watch": describe(watch),
-        "at_once": None if at_once is None else {"problems": at_once, "iterations": T},
+        "batch_size": None if batch_size is None else {"problems": batch_size, "iterations": T},
         "seed": used,
     }
     run = Run(
@@ -307,18 +310,20 @@ def make_run(
         identity=identity,
         seed=used,
         batched=batched,
-        history=History(history, B, () if watch is None else watch.columns, iterations=None if at_once is None else T),
+        history=History(
+            history, B, () if watch is None else watch.columns, iterations=None if batch_size is None else T
+        ),
         callback=read_callback(callback),
         saver=saver,
         remark=describe_plan(applied) if applied else "",
-        at_once=at_once,
+        batch_size=batch_size,
         iterations=T,
-        campaign=campaign,
+        portfolio=portfolio,
     )
     if saver and not saver.found:
         run.save(first=True)
     if progress:
-        run.progress = Progress(limits.max_evals if campaign else T if at_once is None else B)
+        run.progress = Progress(limits.max_evals if portfolio else T if batch_size is None else B)
     return run
 
 

@@ -278,7 +278,7 @@ def _check_meta(meta: dict[str, Any]) -> None:
         return type(value) is int and least <= value <= MOST
 
     seed, marked, seconds = meta["seed"], meta["marked"], meta["seconds"]
-    at_once = meta["identity"].get("at_once")
+    batch_size = meta["identity"].get("batch_size")
     rules = {
         "k": is_count(meta["k"]),
         "stride": is_count(meta["stride"], 1),
@@ -286,7 +286,7 @@ def _check_meta(meta: dict[str, Any]) -> None:
         "seed": all(map(is_seed, seed)) if type(seed) is list else is_seed(seed),
         "marked": type(marked) is list and len(marked) == 2 and all(map(is_count, marked)),
         "seconds": type(seconds) in (int, float) and 0 <= seconds < math.inf,
-        "identity": at_once is None or is_count(at_once["problems"], 1),
+        "identity": batch_size is None or is_count(batch_size["problems"], 1),
     }
     for name, holds in rules.items():
         if not holds:

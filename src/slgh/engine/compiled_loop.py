@@ -42,7 +42,7 @@ def compile_loop(
         run.members, run.data = places_of(run), data
         carry, mapped = rows_of(run, run.members), functions
         run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
-        if run.at_once is not None:
+        if run.batch_size is not None:
             at = run.backend.index(run.members)
             data = tuple(a[at] for a in data)
         if isinstance(mapped, Pointwise):
@@ -51,7 +51,7 @@ def compile_loop(
         if not isinstance(found, str):
             run.loop, run.carry, run.state = found, carry, carry.state
             run.engine = found.engine
-            return mapped if run.campaign is None else found.asked_often(mapped)
+            return mapped if run.portfolio is None else found.asked_often(mapped)
         run.members = run.active
         run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
     if compiled:
@@ -77,8 +77,8 @@ def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[
         penalize=plan.penalize,
         period=method.oracle.period,
         careful=run.careful,
-        limit=None if run.at_once is None else run.limit,
-        ends=run.at_once is not None
+        limit=None if run.batch_size is None else run.limit,
+        ends=run.batch_size is not None
         or run.limits.target is not None
         or run.active.size < run.status.size
         or (plan.watch is not None and plan.watch.ends),
@@ -139,16 +139,16 @@ def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
         return 1
     n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
     limits = run.limits
-    together = run.at_once is None
-    if not together and waiting(run).size and run.active.size != run.at_once:
+    together = run.batch_size is None
+    if not together and waiting(run).size and run.active.size != run.batch_size:
         n = min(n, run.history.stride - run.k % run.history.stride)
     if together and limits.max_iter is not None:
         n = min(n, limits.max_iter - run.k)
     if together and limits.max_evals is not None:
         used = _evaluations(run, loop, run.k, run.k + n).sum(axis=1)
         n = int(np.searchsorted(used, limits.max_evals - run.reserve, side="right"))
-    if run.campaign is not None and run.campaign.until is not None:
-        n = min(n, run.campaign.until - run.k)
+    if run.portfolio is not None and run.portfolio.until is not None:
+        n = min(n, run.portfolio.until - run.k)
     if run.saver and run.saver.settings.every_iterations is not None:
         n = min(n, run.saver.last_k + run.saver.settings.every_iterations - run.k)
     return max(n, 1)

@@ -50,7 +50,7 @@ class Value:
 
 
 class Caller(Protocol):
-    """What calling the user's vectorised functions takes: a Backend, or while a loop is traced less."""
+    """What calling the user's vectorized functions takes: a Backend, or while a loop is traced less."""
 
     @property
     def xp(self) -> Any: ...

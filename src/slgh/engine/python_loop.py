@@ -23,7 +23,7 @@ NONE = np.zeros(1, bool)
 def iterate(run: Run) -> Generator[Query, Any, None]:
     """One iteration of the active problems, and what follows from it."""
     first = run.k % run.plan.method.oracle.period == 0
-    k: Any = run.k if run.at_once is None else run.backend.native(run.k - run.began[0, run.members])
+    k: Any = run.k if run.batch_size is None else run.backend.native(run.k - run.began[0, run.members])
     run.state, info = yield from step(run.state, k, first, run.noise, run.plan)
     run.k += 1
     run.mark()
@@ -39,7 +39,7 @@ def iterate(run: Run) -> Generator[Query, Any, None]:
     given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
     reached = _reached(run, info)
     done = NONE if info.done is None else host(info.done)
-    spent = NONE if run.at_once is None else run.k - run.began[0, run.active] >= run.iterations
+    spent = NONE if run.batch_size is None else run.k - run.began[0, run.active] >= run.iterations
     if any(why is not NONE and why.any() for why in (given_up, reached, done, spent)):
         which = np.broadcast_to(given_up | reached | done | spent, run.active.shape)
         if run.history.limit:

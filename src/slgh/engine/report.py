@@ -36,9 +36,9 @@ def report(run: Run) -> Generator[Query, Any, Result]:
     x = _solutions(run)
     fun = np.full_like(whole.f_best, np.nan)
     fun_se = np.zeros_like(fun)
-    started = run.at_once is None or ~((nit == 0) & np.isin(run.status, BROKEN))
-    noisy = run.campaign is not None and run.campaign.noisy
-    known = ~np.isfinite(whole.f_best) if run.campaign is not None and not noisy else True
+    started = run.batch_size is None or ~((nit == 0) & np.isin(run.status, BROKEN))
+    noisy = run.portfolio is not None and run.portfolio.noisy
+    known = ~np.isfinite(whole.f_best) if run.portfolio is not None and not noisy else True
     # After Ctrl-C the user's function is not called again.
     interrupted = bool((run.status == Status.INTERRUPTED).any())
     unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & started & known & (not interrupted))
@@ -47,7 +47,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         run.rows = asked
         points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
         xi = run.noise.last_xi(n, asked) if stochastic else None
-        values = backend.host((yield Query("fun", backend.native(points), xi=xi, centres=n)))
+        values = backend.host((yield Query("fun", backend.native(points), xi=xi, centers=n)))
         begun = run.answers.begun
         run.answers.complete(values)
         if plan.watch is not None and values.ndim == 3:
@@ -93,7 +93,7 @@ def report(run: Run) -> Generator[Query, Any, Result]:
         "status": status,
         "success": finite & np.isin(status, planned),
     }
-    history = run.history.arrays() if run.at_once is None else _own_history(run)
+    history = run.history.arrays() if run.batch_size is None else _own_history(run)
     watched = {} if plan.watch is None else dict(zip(plan.watch.names, run.whole.watch, strict=True))
     if run.batched:
         found |= {name: backend.give(found[name]) for name in OF_THE_PROBLEM}
@@ -151,9 +151,9 @@ def _message(run: Run, status: NDArray[Any]) -> str:
         kinds, numbers = np.unique(status, return_counts=True)
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
     method = run.plan.method
-    if run.campaign is not None and (story := run.campaign.story()):
+    if run.portfolio is not None and (story := run.portfolio.story()):
         text += f" {story}."
-    if method.name in SCALE_FREE and (run.campaign is None or run.campaign.count("homotopy")):
+    if method.name in SCALE_FREE and (run.portfolio is None or run.portfolio.count("homotopy")):
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
         text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
     elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _high(run).all():

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.auto.portfolio import Campaign
+from slgh.auto.portfolio import Portfolio
 from slgh.backends import Backend
 from slgh.backends.protocols import Loop, Source
 from slgh.engine import checkpoint
@@ -72,11 +72,11 @@ class Run:
     progress: Progress | None = None
     remark: str = ""
     """What the message says of how the method was chosen."""
-    at_once: int | None = None
+    batch_size: int | None = None
     """How many problems are computed at a time, where others wait for their places; None: all."""
     iterations: int | None = None
     """How many iterations the limits allow each problem."""
-    campaign: Campaign | None = None
+    portfolio: Portfolio | None = None
     """What is done besides iterations, for a single problem of "auto"."""
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Run:
         self.seconds = 0.0
         self.careful = False
         """Whether a compiled loop must reckon with values that are not finite: it has met one."""
-        self.active: NDArray[np.intp] = np.arange(B if self.at_once is None else self.at_once)
+        self.active: NDArray[np.intp] = np.arange(B if self.batch_size is None else self.batch_size)
         """The problems that have begun and not ended."""
         self.began = np.zeros((3, B), int)
         """k, nfev, njev when each problem began."""
@@ -106,12 +106,12 @@ class Run:
         """nit, nfev, njev of each problem at its end."""
         self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
         """Where each problem last stood and f there, for the callback."""
-        if not self._load_found() and self.at_once is not None:
+        if not self._load_found() and self.batch_size is not None:
             self.noise.keep(self.members)
-        if self.at_once is not None:
+        if self.batch_size is not None:
             self.whole = map_leaves(np.array, self.whole)
         self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), self.whole)
-        picks = None if self.at_once is not None else frozenset(self.whole.xhat_at.tolist())
+        picks = None if self.batch_size is not None else frozenset(self.whole.xhat_at.tolist())
         self.plan = dataclasses.replace(self.plan, picks=picks)
         self.engine = self.backend.engine
         self.why = ""
@@ -138,8 +138,8 @@ class Run:
         try:
             if self.looked and self.nfev == 0:
                 yield from self.unbroken(self._look_at_start())
-            if self.campaign is not None:
-                yield from self.campaign.conversation(self)
+            if self.portfolio is not None:
+                yield from self.portfolio.conversation(self)
                 raise Stop(Status.COMPLETED if self.k else Status.MAX_EVALS)
             while self.active.size or waiting(self).size:
                 self.check_limits()
@@ -231,7 +231,7 @@ class Run:
 
     def slices(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """The problems `rows`, so many at a time as may be computed at once."""
-        n = max(1, self.at_once or rows.size)
+        n = max(1, self.batch_size or rows.size)
         return [rows[i : i + n] for i in range(0, rows.size, n)]
 
     def _look_at_start(self) -> Generator[Query, Any, None]:
@@ -304,7 +304,7 @@ class Run:
         limits, plan = self.limits, self.plan
         if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
             raise Stop(Status.MAX_SECONDS)
-        if self.at_once is not None:
+        if self.batch_size is not None:
             return
         if limits.max_iter is not None and self.k >= limits.max_iter:
             raise Stop(Status.COMPLETED)
@@ -340,10 +340,10 @@ class Run:
 
     @property
     def done(self) -> int:
-        """What the progress bar counts: iterations, evaluations of a campaign, or problems that begin one by one."""
-        if self.campaign is not None:
+        """What the progress bar counts: iterations, evaluations of a portfolio, or problems that begin one by one."""
+        if self.portfolio is not None:
             return self.nfev + self.njev
-        return self.k if self.at_once is None else int((self.status != Status.RUNNING).sum())
+        return self.k if self.batch_size is None else int((self.status != Status.RUNNING).sum())
 
     def gather(self) -> None:
         """Bring `whole` up to date."""
@@ -353,7 +353,7 @@ class Run:
         """`whole` (all problems) with the rows of the members replaced by `part`."""
         if self.members.size == whole.shape[0]:
             return part
-        whole = whole.copy() if self.at_once is None else whole
+        whole = whole.copy() if self.batch_size is None else whole
         whole[self.members] = part
         return whole
 
@@ -416,7 +416,7 @@ class Run:
             "status": self.status,
             "counts": self.counts,
             "began": self.began,
-            **({f"campaign.{n}": a for n, a in self.campaign.saved().items()} if self.campaign else {}),
+            **({f"portfolio.{n}": a for n, a in self.portfolio.saved().items()} if self.portfolio else {}),
             **{f"answers.{n}": a for n, a in self.answers.saved(self.backend.stack, self.backend.host).items()},
         }
 
@@ -431,11 +431,11 @@ class Run:
         return begun
 
     def _is_begun(self, meta: dict[str, Any]) -> bool:
-        """Whether to go on from a checkpoint, which must be of this run; not from a mere start with another at_once."""
+        """Return True to continue a checkpoint of this run. A mere start with another batch_size is not continued."""
         assert self.saver is not None
-        before = meta["identity"].get("at_once")
-        begun = meta["k"] > 0 or before == self.identity["at_once"]
-        given = self.identity if begun else self.identity | {"at_once": before}
+        before = meta["identity"].get("batch_size")
+        begun = meta["k"] > 0 or before == self.identity["batch_size"]
+        given = self.identity if begun else self.identity | {"batch_size": before}
         checkpoint.refuse_other_run(self.saver.name, meta["identity"], given)
         return bool(begun)
 
@@ -459,8 +459,8 @@ class Run:
         self.history.closed = self.status != Status.RUNNING
         self.noise.load(group("noise."), self.active, self.began[0, self.active])
         self.answers.load(group("answers."), self.backend.native)
-        if self.campaign is not None:
-            self.campaign.load(group("campaign."))
+        if self.portfolio is not None:
+            self.portfolio.load(group("portfolio."))
 
     def _check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Raise unless the arrays of a checkpoint are named and shaped as those that this run would write."""
@@ -478,5 +478,5 @@ class Run:
         running = np.flatnonzero(status == Status.RUNNING)
         if np.unique(active).size < active.size or not np.isin(active, running).all():
             raise ValueError("its active problems are not those that run")
-        if self.campaign is not None and len(outcomes := arrays["campaign.fun"]):
-            checkpoint.expect(arrays, "campaign.x", (len(outcomes), self.state.x.shape[1]), "f")
+        if self.portfolio is not None and len(outcomes := arrays["portfolio.fun"]):
+            checkpoint.expect(arrays, "portfolio.x", (len(outcomes), self.state.x.shape[1]), "f")

@@ -1,4 +1,4 @@
-"""Some problems at a time (`at_once`): those that wait begin in the places of those that have ended."""
+"""Some problems at a time (`batch_size`): those that wait begin in the places of those that have ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def waiting(run: Run) -> NDArray[np.intp]:
     """The problems that have not begun, in their order."""
-    if run.at_once is None:
+    if run.batch_size is None:
         return run.active[:0]
     running = np.flatnonzero(run.status == Status.RUNNING)
     return running[~np.isin(running, run.active)]
@@ -28,9 +28,9 @@ def refill(run: Run) -> None:
 
     They begin where a row of the history is due, so that every problem's rows are of the same of its iterations.
     """
-    if run.at_once is None or run.active.size == run.at_once:
+    if run.batch_size is None or run.active.size == run.batch_size:
         return
-    new = waiting(run)[: run.at_once - run.active.size]
+    new = waiting(run)[: run.batch_size - run.active.size]
     if not new.size:
         return
     if not run.active.size:
@@ -71,10 +71,10 @@ def _seat(run: Run, new: NDArray[np.intp]) -> None:
 
 def places_of(run: Run) -> NDArray[np.intp]:
     """The problems in a compiled loop: all; or one a place, those that have ended where there are too few others."""
-    if run.at_once is None:
+    if run.batch_size is None:
         return np.arange(run.status.size)
     ended = np.flatnonzero(run.status != Status.RUNNING)
-    return np.concatenate([run.active, ended[: run.at_once - run.active.size]])
+    return np.concatenate([run.active, ended[: run.batch_size - run.active.size]])
 
 
 def rows_of(run: Run, rows: NDArray[np.intp]) -> Carry:

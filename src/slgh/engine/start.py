@@ -15,7 +15,7 @@ from slgh.engine.bounds import Box
 from slgh.engine.state import State
 from slgh.engine.step import Plan
 from slgh.method import Method
-from slgh.oracles import Scaled
+from slgh.oracles import DiagonalScaling
 from slgh.protocols import Context, Leaves
 
 LAST = 2**31 - 1
@@ -54,8 +54,8 @@ def first_state(x: NDArray[Any], plan: Plan, box: Box | None, T: int | None, key
 
 
 def _first_memory(x: NDArray[Any], method: Method, box: Box | None, ctx: Context) -> Leaves:
-    """What the oracle remembers at first: widths are learnt from those of the box on."""
-    if not isinstance(method.oracle, Scaled):
+    """What the oracle remembers at first: widths are learned from those of the box on."""
+    if not isinstance(method.oracle, DiagonalScaling):
         return method.oracle.init(x, ctx)
     widths = np.broadcast_to(first_widths(box, x.shape[1]).astype(x.dtype), x.shape)
     return method.oracle.starting(widths, np)

@@ -30,7 +30,7 @@ class State(NamedTuple):
     tail: Leaves
     """(B, d) the sum of the last iterates, where their mean is reported; else nothing."""
     bad: Array
-    """(B,) iterations in a row that learnt nothing."""
+    """(B,) iterations in a row that learned nothing."""
     rejected: Array
     """(B,) samples dropped so far."""
     worst: Array

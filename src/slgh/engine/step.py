@@ -13,7 +13,7 @@ from slgh.method import Method
 from slgh.protocols import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
 
 PATIENCE = 10
-"""After so many iterations in a row that learnt nothing, a problem is given up."""
+"""After so many iterations in a row that learned nothing, a problem is given up."""
 
 
 class Ops(Protocol):
@@ -49,7 +49,7 @@ class Plan:
 class Info(NamedTuple):
     """What an iteration observed.
 
-    Where it stood; f there (B,), or where it is not evaluated the mean of f around it; whether it learnt anything,
+    Where it stood; f there (B,), or where it is not evaluated the mean of f around it; whether it learned anything,
     None if all did; and which problems the Watch ends, None if it never does.
     """
 
@@ -81,7 +81,7 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         asked, sign = _inside(query, plan.box, xp)
         values = yield asked
         if plan.watch is not None and query.what == "fun":
-            if query.centres:
+            if query.centers:
                 sight = Sight(k, asked.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
             values = values[..., 0]
         values = values if sign is None else values * sign
@@ -150,7 +150,7 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
 def _hold(
     ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: State, ops: Ops
 ) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
-    """The new x, t, count of bad iterations and memories of the parts, or where nothing was learnt the old ones."""
+    """The new x, t, count of bad iterations and memories of the parts, or where nothing was learned the old ones."""
     old = state.oracle, state.schedule, state.update
     x, t, bad, *leaves = ops.choose(
         ok, lambda: (*new, *chain(*memories)), (state.x, state.t, state.bad + 1.0, *chain(*old))

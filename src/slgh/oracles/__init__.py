@@ -6,18 +6,18 @@ from typing import Any
 
 from slgh.oracles.antithetic import Antithetic
 from slgh.oracles.closed_form import ClosedForm
+from slgh.oracles.diagonal_scaling import DiagonalScaling
 from slgh.oracles.exponential import Exponential
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
 from slgh.oracles.rademacher import Rademacher
-from slgh.oracles.scaled import Scaled
 from slgh.oracles.sphere import Sphere
 from slgh.oracles.variance_reduced import VarianceReduced
 
 ORACLES: dict[str, Any] = {
     part.name: part
     for part in (
-        *(Forward, Antithetic, Scaled, Rademacher, Sphere, Exponential),
+        *(Forward, Antithetic, DiagonalScaling, Rademacher, Sphere, Exponential),
         *(Gradient, SampledGradient, ClosedForm, VarianceReduced),
     )
 }
@@ -26,12 +26,12 @@ __all__ = [
     "ORACLES",
     "Antithetic",
     "ClosedForm",
+    "DiagonalScaling",
     "Exponential",
     "Forward",
     "Gradient",
     "Rademacher",
     "SampledGradient",
-    "Scaled",
     "Sphere",
     "VarianceReduced",
 ]

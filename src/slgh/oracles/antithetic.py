@@ -23,7 +23,7 @@ from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, 
 
 
 class Sums(NamedTuple):
-    """Sums over pairs, (B, d) each: slopes times directions, and what else was learnt; None where nothing was yet."""
+    """Sums over pairs, (B, d) each: slopes times directions, and what else was learned; None where nothing was yet."""
 
     slopes: Any = None
     lessons: Any = None
@@ -76,13 +76,13 @@ class Antithetic:
 
     def cost(self, first: bool, ctx: Context) -> int:
         """Evaluations in an iteration."""
-        centres = 0 if not self._centred(ctx) else self.samples if self._paired(ctx) else 1
-        return centres + 2 * self.samples
+        centers = 0 if not self._centered(ctx) else self.samples if self._paired(ctx) else 1
+        return centers + 2 * self.samples
 
     def _paired(self, ctx: Context) -> bool:
         return ctx.stochastic and self.xi == "pairs"
 
-    def _centred(self, ctx: Context) -> bool:
+    def _centered(self, ctx: Context) -> bool:
         return bool(ctx.needs & {"f", "trace", "slope"})
 
     def _directions(self, m: int, noise: Noise, xp: Any) -> Array:
@@ -97,7 +97,7 @@ class Antithetic:
         """What the even part of f along some directions teaches, as a sum over them, (B, d); None: nothing."""
         return None
 
-    def _learnt(self, state: Leaves, lessons: Array | None, good: Any, xp: Any) -> Leaves:
+    def _learned(self, state: Leaves, lessons: Array | None, good: Any, xp: Any) -> Leaves:
         """What to remember after an iteration, from the sum of its lessons and the number of pairs that were good."""
         return state
 
@@ -108,9 +108,9 @@ class Antithetic:
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
-        paired, centred = self._paired(ctx), self._centred(ctx)
+        paired, centered = self._paired(ctx), self._centered(ctx)
         widths = self._widths(state, xp)
-        good = centre = f = F = trace = None
+        good = center = f = F = trace = None
         sums = Sums()
         ranked: list[Pairs] = []
         xi = noise.xi(1) if ctx.stochastic and not paired else None
@@ -118,16 +118,16 @@ class Antithetic:
         for m in chunks:
             u = self._directions(m, noise, xp)
             xi = noise.xi(m) if paired else xi
-            centres = 0 if not centred else m if paired else int(centre is None)
-            answer = yield both_ways(x, t, u, widths=widths, centres=centres, xi=xi, ctx=ctx)
-            plus, minus = cut(answer, centres, centres + m), cut(answer, centres + m, centres + 2 * m)
+            centers = 0 if not centered else m if paired else int(center is None)
+            answer = yield both_ways(x, t, u, widths=widths, centers=centers, xi=xi, ctx=ctx)
+            plus, minus = cut(answer, centers, centers + m), cut(answer, centers + m, centers + 2 * m)
             ok = both(plus.ok, minus.ok)
-            if centred:
-                centre = cut(answer, 0, centres) if centres else centre
-                assert centre is not None
-                ok = both(ok, None if centre.ok is None else xp.broadcast_to(centre.ok, plus.values.shape))
+            if centered:
+                center = cut(answer, 0, centers) if centers else center
+                assert center is not None
+                ok = both(ok, None if center.ok is None else xp.broadcast_to(center.ok, plus.values.shape))
                 if paired:
-                    f = add(f, xp.sum(kept(centre.values, ok), axis=1))
+                    f = add(f, xp.sum(kept(center.values, ok), axis=1))
             good = add(good, count(ok, m, xp))
             even = kept((plus.values + minus.values) / 2, ok)
             if self.values == "raw":
@@ -136,15 +136,15 @@ class Antithetic:
                 u_kept = u if len(chunks) == 1 else xp.asarray(u, copy=True)
                 ranked.append(Pairs(plus.values, minus.values, ok, u_kept))
             F = add(F, xp.sum(even, axis=1))
-            if centre is not None and ctx.needs & {"trace", "slope"}:
-                bend = kept(even - centre.values, ok)
+            if center is not None and ctx.needs & {"trace", "slope"}:
+                bend = kept(even - center.values, ok)
                 trace = add(trace, xp.vecdot(bend, xp.vecdot(u, u) - d))
         assert good is not None
         for odd, even, pairs in by_ranks(ranked, xp) if ranked else ():
             sums = self._weighed(sums, odd, Answer(even, pairs.ok), pairs.u, ctx)
         trace = None if trace is None else mean(trace, good, xp) / (t * t)
-        if centre is not None:
-            f = centre.values[:, 0] if f is None else mean(f, good, xp)
+        if center is not None:
+            f = center.values[:, 0] if f is None else mean(f, good, xp)
         ok_all, rejected = verdict(good, self.samples, xp)
         g = slope_mean(sums.slopes, good, 2 * t, xp)
         return Observed(
@@ -157,4 +157,4 @@ class Antithetic:
             F=mean(F, good, xp),
             trace=trace,
             slope=None if trace is None else trace * t,
-        ), self._learnt(state, sums.lessons, good, xp)
+        ), self._learned(state, sums.lessons, good, xp)

@@ -45,7 +45,7 @@ class ClosedForm:
         xp = ctx.xp
         samples = self.samples if ctx.stochastic else 1
         xi = noise.xi(samples) if ctx.stochastic else None
-        value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centres=1)
+        value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centers=1)
         points = repeat(x, samples, xp)
         gradient = yield Query("F.grad", points, t=t[:, None], xi=xi)
 

@@ -12,25 +12,25 @@ def around(
     t: Array,
     directions: list[Array],
     *,
-    centres: int,
+    centers: int,
     xi: Array | None,
     ctx: Context,
     what: str = "fun",
 ) -> Query:
-    """Ask at `centres` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`.
+    """Ask at `centers` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`.
 
     `xi` (B, m, ...) is repeated for each group of m points, and (B, 1, ...) for every point.
     """
-    points = ctx.place(x, t, directions, centres)
-    return Query(what, points, xi=_spread(xi, points, ctx.xp), centres=centres)
+    points = ctx.place(x, t, directions, centers)
+    return Query(what, points, xi=_spread(xi, points, ctx.xp), centers=centers)
 
 
 def both_ways(
-    x: Array, t: Array, u: Array, *, widths: Array | None, centres: int, xi: Array | None, ctx: Context
+    x: Array, t: Array, u: Array, *, widths: Array | None, centers: int, xi: Array | None, ctx: Context
 ) -> Query:
-    """Ask at `centres` copies of x, then at x + t*w*u for each u (B, m, d), then at x - t*w*u; `xi` as in `around`."""
-    points = ctx.pairs(x, t, u, widths, centres)
-    return Query("fun", points, xi=_spread(xi, points, ctx.xp), centres=centres)
+    """Ask at `centers` copies of x, then at x + t*w*u for each u (B, m, d), then at x - t*w*u; `xi` as in `around`."""
+    points = ctx.pairs(x, t, u, widths, centers)
+    return Query("fun", points, xi=_spread(xi, points, ctx.xp), centers=centers)
 
 
 def _spread(xi: Array | None, points: Array, xp: Any) -> Array | None:
@@ -62,10 +62,10 @@ def kept(values: Array, ok: Array | None) -> Array:
     return values if ok is None else values * ok
 
 
-def rise(moved: Answer, centre: Answer) -> tuple[Array, Array | None]:
-    """Differences f(moved) - f(centre), 0 where either is bad, and which are good: (B, m) each."""
-    ok = both(moved.ok, centre.ok)
-    return kept(moved.values - centre.values, ok), ok
+def rise(moved: Answer, center: Answer) -> tuple[Array, Array | None]:
+    """Differences f(moved) - f(center), 0 where either is bad, and which are good: (B, m) each."""
+    ok = both(moved.ok, center.ok)
+    return kept(moved.values - center.values, ok), ok
 
 
 def count(ok: Array | None, m: int, xp: Any) -> Any:

@@ -62,15 +62,15 @@ class Exponential:
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
-        gradient = good = centre = F = None
+        gradient = good = center = F = None
         least: Array = None
         xi = noise.xi(1) if ctx.stochastic else None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
-            centres = int("f" in ctx.needs and centre is None)
-            answer = yield around(x, t, [u], centres=centres, xi=xi, ctx=ctx)
-            centre = cut(answer, 0, 1) if centres else centre
-            values, ok = cut(answer, centres, centres + m)
+            centers = int("f" in ctx.needs and center is None)
+            answer = yield around(x, t, [u], centers=centers, xi=xi, ctx=ctx)
+            center = cut(answer, 0, 1) if centers else center
+            values, ok = cut(answer, centers, centers + m)
             good = add(good, count(ok, m, xp))
             F = add(F, xp.sum(kept(values, ok), axis=1))
             if ok is not None:  # the largest number is never the least value, unless there is no other
@@ -82,12 +82,12 @@ class Exponential:
             weights = kept(xp.exp(self.sharpness * (least[:, None] - values)), ok)
             gradient = add(gradient, ctx.weigh(-weights, u))
         assert good is not None
-        ok_all, rejected = verdict(good, self.samples, xp, centre)
+        ok_all, rejected = verdict(good, self.samples, xp, center)
         return Observed(
             g=slope_mean(gradient, good, t, xp),
             ok=ok_all,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples / math.e, d),
-            f=None if centre is None else centre.values[:, 0],
+            f=None if center is None else center.values[:, 0],
             F=mean(F, good, xp),
         ), ()

@@ -68,8 +68,8 @@ class Forward:
 
     def cost(self, first: bool, ctx: Context) -> int:
         """Evaluations in an iteration."""
-        centres = self.samples if self._paired(ctx) else 1
-        return centres + self.samples * (2 if self._separate(ctx) else 1)
+        centers = self.samples if self._paired(ctx) else 1
+        return centers + self.samples * (2 if self._separate(ctx) else 1)
 
     def _paired(self, ctx: Context) -> bool:
         return ctx.stochastic and self.xi == "pairs"
@@ -80,30 +80,30 @@ class Forward:
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, separate = self._paired(ctx), self._separate(ctx)
-        gradient = good = centre = f = F = trace = traced = None
+        gradient = good = center = f = F = trace = traced = None
         xi = noise.xi(1) if ctx.stochastic and not paired else None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
             v = noise.normal(m, stream=1) if separate else u
             xi = noise.xi(m) if paired else xi
-            centres = m if paired else int(centre is None)
-            answer = yield around(x, t, [u, v] if separate else [u], centres=centres, xi=xi, ctx=ctx)
-            centre = cut(answer, 0, centres) if centres else centre
-            assert centre is not None
-            rise_u, ok_u = rise(cut(answer, centres, centres + m), centre)
+            centers = m if paired else int(center is None)
+            answer = yield around(x, t, [u, v] if separate else [u], centers=centers, xi=xi, ctx=ctx)
+            center = cut(answer, 0, centers) if centers else center
+            assert center is not None
+            rise_u, ok_u = rise(cut(answer, centers, centers + m), center)
             gradient = add(gradient, ctx.weigh(rise_u, u))
             good = add(good, count(ok_u, m, xp))
             if paired:
-                f = add(f, xp.sum(kept(centre.values, ok_u), axis=1))
+                f = add(f, xp.sum(kept(center.values, ok_u), axis=1))
             if "F" in ctx.needs:
-                F = add(F, xp.sum(kept(rise_u + centre.values, ok_u), axis=1))
+                F = add(F, xp.sum(kept(rise_u + center.values, ok_u), axis=1))
             if ctx.needs & {"trace", "slope"}:
                 rise_v, ok_v = rise_u, ok_u
                 if separate:
-                    rise_v, ok_v = rise(cut(answer, centres + m, centres + 2 * m), centre)
+                    rise_v, ok_v = rise(cut(answer, centers + m, centers + 2 * m), center)
                 trace = add(trace, xp.vecdot(rise_v, xp.vecdot(v, v) - d))
                 traced = add(traced, count(ok_v, m, xp))
-        assert centre is not None
+        assert center is not None
         assert good is not None
         trace = None if trace is None else mean(trace, traced, xp) / (t * t)
         ok_all, rejected = verdict(good, self.samples, xp)
@@ -115,7 +115,7 @@ class Forward:
             ok=ok_all,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
-            f=centre.values[:, 0] if f is None else mean(f, good, xp),
+            f=center.values[:, 0] if f is None else mean(f, good, xp),
             F=None if F is None else mean(F, good, xp),
             trace=trace,
             slope=None if trace is None else trace * t,

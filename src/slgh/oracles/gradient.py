@@ -46,7 +46,7 @@ class Gradient:
         for m in ctx.chunks(samples, d):
             xi = noise.xi(m) if ctx.stochastic else None
             if value is None:
-                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centres=1)
+                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centers=1)
             answer = yield Query("grad", repeat(x, m, xp), xi=xi)
             gradient = add(gradient, xp.sum(answer.values, axis=1))
             good = add(good, count(answer.ok, m, xp))
@@ -101,8 +101,8 @@ class SampledGradient:
             u = noise.normal(m)
             xi = noise.xi(m) if ctx.stochastic else None
             if value is None:
-                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centres=1)
-            answer = yield around(x, t, [u], centres=0, xi=xi, ctx=ctx, what="grad")
+                value = yield Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centers=1)
+            answer = yield around(x, t, [u], centers=0, xi=xi, ctx=ctx, what="grad")
             gradient = add(gradient, xp.sum(answer.values, axis=1))
             good = add(good, count(answer.ok, m, xp))
             if ctx.needs & {"trace", "slope"}:

@@ -53,7 +53,7 @@ class Pairs(NamedTuple):
 def by_ranks(chunks: list[Pairs], xp: Any) -> Iterator[tuple[Array, Array, Pairs]]:
     """For each chunk the difference and the sum (B, m) of each pair's ranks, which are among the values of all chunks.
 
-    The sums are not centred ranks but whole numbers, so that those that are equal are so to the last bit.
+    The sums are not centered ranks but whole numbers, so that those that are equal are so to the last bit.
     """
     values = xp.concat([side for pairs in chunks for side in (pairs.plus, pairs.minus)], axis=1)
     ok = None

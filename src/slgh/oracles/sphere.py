@@ -60,22 +60,22 @@ class Sphere:
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
-        gradient = good = centre = f = F = None
+        gradient = good = center = f = F = None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
             s = u / xp.sqrt(xp.vecdot(u, u))[..., None]
             xi = noise.xi(m) if ctx.stochastic else None
-            centres = m if ctx.stochastic else int(centre is None)
-            answer = yield around(x, t, [s], centres=centres, xi=xi, ctx=ctx)
-            centre = cut(answer, 0, centres) if centres else centre
-            assert centre is not None
-            difference, ok = rise(cut(answer, centres, centres + m), centre)
+            centers = m if ctx.stochastic else int(center is None)
+            answer = yield around(x, t, [s], centers=centers, xi=xi, ctx=ctx)
+            center = cut(answer, 0, centers) if centers else center
+            assert center is not None
+            difference, ok = rise(cut(answer, centers, centers + m), center)
             gradient = add(gradient, ctx.weigh(difference, s))
             good = add(good, count(ok, m, xp))
             if ctx.stochastic:
-                f = add(f, xp.sum(kept(centre.values, ok), axis=1))
-            F = add(F, xp.sum(kept(difference + centre.values, ok), axis=1))
-        assert centre is not None
+                f = add(f, xp.sum(kept(center.values, ok), axis=1))
+            F = add(F, xp.sum(kept(difference + center.values, ok), axis=1))
+        assert center is not None
         assert good is not None
         ok_all, rejected = verdict(good, self.samples, xp)
         return Observed(
@@ -83,6 +83,6 @@ class Sphere:
             ok=ok_all,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
-            f=centre.values[:, 0] if f is None else mean(f, good, xp),
+            f=center.values[:, 0] if f is None else mean(f, good, xp),
             F=mean(F, good, xp),
         ), ()

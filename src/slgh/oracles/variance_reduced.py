@@ -81,7 +81,7 @@ class VarianceReduced:
             snapshot, gradient, good, start = x, None, None, 0
             for m in ctx.chunks(self._terms, d):
                 u = noise.normal(m)
-                answer = yield around(x, t, [u], centres=m, xi=noise.every_xi(start, start + m), ctx=ctx)
+                answer = yield around(x, t, [u], centers=m, xi=noise.every_xi(start, start + m), ctx=ctx)
                 difference, ok = _halves(answer)
                 gradient = add(gradient, ctx.weigh(difference, u))
                 good = add(good, count(ok, m, xp))
@@ -92,8 +92,8 @@ class VarianceReduced:
         gradient = good = f = None
         for m in ctx.chunks(self.samples, d):
             u, xi = noise.normal(m), noise.xi(m)
-            here = yield around(x, t, [u], centres=m, xi=xi, ctx=ctx)
-            there = yield around(snapshot, t, [u], centres=m, xi=xi, ctx=ctx)
+            here = yield around(x, t, [u], centers=m, xi=xi, ctx=ctx)
+            there = yield around(snapshot, t, [u], centers=m, xi=xi, ctx=ctx)
             new, ok_new = _halves(here)
             old, ok_old = _halves(there)
             ok = both(ok_new, ok_old)
@@ -115,6 +115,6 @@ class VarianceReduced:
 
 
 def _halves(answer: Answer) -> tuple[Array, Array | None]:
-    """Differences between the second half of the points (moved) and the first (centres)."""
+    """Differences between the second half of the points (moved) and the first (centers)."""
     m = answer.values.shape[1] // 2
     return rise(cut(answer, m, 2 * m), cut(answer, 0, m))

@@ -5,7 +5,7 @@
   const REPLAY_MS = 6000; // a whole path, however long
   const STEPS = 20; // presses of the button for a whole path where motion is unwelcome
   const FINE = 4; // positions of the slider of t between two frames
-  const BEND = 0.03; // this share of the picture lies where colours are still linear
+  const BEND = 0.03; // this share of the picture lies where colors are still linear
   const CUT = 0.85; // the surface shows at least this share of the picture
   const HEIGHT = 0.5; // of the surface, its sides being 1
   const ELEVATION = 0.9; // of the eye above the surface, in radians
@@ -17,7 +17,7 @@
   const CALM = matchMedia("(prefers-reduced-motion: reduce)");
   const DARK = matchMedia("(prefers-color-scheme: dark)");
 
-  // Paths differ in colour, dash and symbol: for plots by name, for the buttons as SVG.
+  // Paths differ in color, dash and symbol: for plots by name, for the buttons as SVG.
   const LOOKS = [
     { symbol: "circle", dash: "solid", dashes: "", shape: "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z" },
     { symbol: "square", dash: "dash", dashes: "6 3", shape: "M-4-4h8v8h-8z" },
@@ -45,7 +45,7 @@
     const axes = data.axes.map((axis) => decode(axis, Float64Array));
     const paths = data.paths.map((path, i) => ({
       label: path.label,
-      colour: path.colour,
+      color: path.color,
       look: LOOKS[i % LOOKS.length],
       iteration: decode(path.iteration, Float64Array),
       x: decode(path.x, Float64Array),
@@ -139,7 +139,7 @@
     return points.filter((_, i) => i % d === j);
   }
 
-  /** Colours: logarithmic above the least value, linear close to it. Maps F to [0, 1] and back. */
+  /** Colors: logarithmic above the least value, linear close to it. Maps F to [0, 1] and back. */
   function scaleOf(values) {
     const sorted = values.filter(Number.isFinite).sort();
     const at = (share) => (sorted.length ? sorted[Math.floor(share * (sorted.length - 1))] : 0);
@@ -150,21 +150,21 @@
       low,
       empty: sorted.length === 0,
       cut: at(CUT),
-      colour: (value) => Math.log1p((value - low) / bend) / top,
-      value: (colour) => low + bend * Math.expm1(colour * top),
+      color: (value) => Math.log1p((value - low) / bend) / top,
+      value: (color) => low + bend * Math.expm1(color * top),
     };
   }
 
   /** The angle from which f is best looked at: from where it is low, a little aslant. */
   function lowSideOf({ axes, t, size, above }) {
     const f = above.subarray((t.length - 1) * size);
-    const { colour } = scaleOf(f);
+    const { color } = scaleOf(f);
     const [nx, ny] = axes.map((axis) => axis.length);
     const pull = [0, 0];
     f.forEach((value, j) => {
       if (!Number.isFinite(value)) return;
-      pull[0] -= colour(value) * ((j % nx) / (nx - 1) - 0.5);
-      pull[1] -= colour(value) * (Math.floor(j / nx) / (ny - 1) - 0.5);
+      pull[0] -= color(value) * ((j % nx) / (nx - 1) - 0.5);
+      pull[1] -= color(value) * (Math.floor(j / nx) / (ny - 1) - 0.5);
     });
     return Math.atan2(pull[1], pull[0]) - Math.PI / 8;
   }
@@ -180,15 +180,15 @@
 
   function theme() {
     const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-    return { paper: colour("paper"), ink: colour("ink"), soft: colour("soft"), line: colour("line") };
+    const color = (name) => style.getPropertyValue(`--${name}`).trim();
+    return { paper: color("paper"), ink: color("ink"), soft: color("soft"), line: color("line") };
   }
 
-  function layoutOf(colours) {
+  function layoutOf(colors) {
     return {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: colours.ink, size: 12, family: getComputedStyle(document.body).fontFamily },
+      font: { color: colors.ink, size: 12, family: getComputedStyle(document.body).fontFamily },
       margin: { l: 44, r: 12, t: 12, b: 40 },
       showlegend: false,
       hovermode: "closest",
@@ -197,15 +197,15 @@
     };
   }
 
-  function axisOf(colours, title, range) {
+  function axisOf(colors, title, range) {
     return {
       title: { text: title, standoff: 6 },
       range,
-      gridcolor: colours.line,
-      linecolor: colours.soft,
+      gridcolor: colors.line,
+      linecolor: colors.soft,
       zeroline: false,
       ticks: "outside",
-      tickcolor: colours.soft,
+      tickcolor: colors.soft,
       fixedrange: true,
     };
   }
@@ -213,7 +213,7 @@
   const endsOf = (axis) => [axis[0], axis[axis.length - 1]];
 
   /** Contours of F and the paths over them. */
-  function mapOf(view, colours, narrow) {
+  function mapOf(view, colors, narrow) {
     const { problem, values, scale, path, k } = view;
     const [x, y] = problem.axes;
     const traces = [
@@ -221,7 +221,7 @@
         type: "contour",
         x,
         y,
-        z: rowsOf(values.map(scale.colour), x.length),
+        z: rowsOf(values.map(scale.color), x.length),
         customdata: rowsOf(values, x.length),
         zmin: 0,
         zmax: 1,
@@ -244,13 +244,13 @@
     const [stars, heights] = [0, 1].map((j) => columnOf(problem.minimizers, 2, j));
     traces.push(starsOf(stars, heights, "x = %{x:.4g}<br>y = %{y:.4g}"));
     if (path) traces.push(symbolOf(path, k, { size: 15, opacity: 1, name: "now" }));
-    const layout = { ...layoutOf(colours), xaxis: axisOf(colours, "x", endsOf(x)), yaxis: axisOf(colours, "y", endsOf(y)) };
+    const layout = { ...layoutOf(colors), xaxis: axisOf(colors, "x", endsOf(x)), yaxis: axisOf(colors, "y", endsOf(y)) };
     // The bar has its place, however long its numbers are: the map must not jump while t is dragged.
     layout.margin = { l: 44, r: narrow ? 16 : 80, t: 14, b: narrow ? 84 : 44, autoexpand: false };
     return [traces, layout];
   }
 
-  /** The values of F that the colours stand for, beside the map or where it is narrow below. */
+  /** The values of F that the colors stand for, beside the map or where it is narrow below. */
   function barOf(scale, narrow) {
     const ticks = [0, 0.25, 0.5, 0.75, 1];
     const bar = {
@@ -263,7 +263,7 @@
     return { ...bar, ...place };
   }
 
-  /** A path in the plane from one record to another, on white so that it shows on all colours. */
+  /** A path in the plane from one record to another, on white so that it shows on all colors. */
   function routeOf(path, from, to, { width, name, dash = "solid", opacity = 1 }) {
     const points = path.x.subarray(2 * from, 2 * (to + 1));
     const line = {
@@ -273,14 +273,14 @@
       x: columnOf(points, 2, 0),
       y: columnOf(points, 2, 1),
       opacity,
-      line: { color: path.colour, width, dash },
+      line: { color: path.color, width, dash },
       hoverinfo: "skip",
     };
     return [{ ...line, name: "", line: { color: "#ffffff", width: width + 2 } }, line];
   }
 
   function symbolOf(path, k, { size, opacity, name }) {
-    const marker = { color: path.colour, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : 1 } };
+    const marker = { color: path.color, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : 1 } };
     return { type: "scatter", mode: "markers", name, x: [path.x[2 * k]], y: [path.x[2 * k + 1]], opacity, marker, hoverinfo: "skip" };
   }
 
@@ -298,11 +298,11 @@
   }
 
   /** F as a surface, with the chosen path on it. */
-  function surfaceOf(view, colours, narrow, eye, angle) {
+  function surfaceOf(view, colors, narrow, eye, angle) {
     const { problem, values, scale, path } = view;
     const [x, y] = problem.axes;
     // The library fails on a surface without a single value.
-    if (scale.empty) return [[], { ...layoutOf(colours), xaxis: { visible: false }, yaxis: { visible: false } }];
+    if (scale.empty) return [[], { ...layoutOf(colors), xaxis: { visible: false }, yaxis: { visible: false } }];
     const top = topOf(view);
     const traces = [
       {
@@ -310,7 +310,7 @@
         x,
         y,
         z: rowsOf(values, x.length),
-        surfacecolor: rowsOf(values.map(scale.colour), x.length),
+        surfacecolor: rowsOf(values.map(scale.color), x.length),
         cmin: 0,
         cmax: 1,
         colorscale: "Viridis",
@@ -326,8 +326,8 @@
     const axis = (title, range) => ({
       title: { text: title, font: { size: 14 } },
       range,
-      gridcolor: colours.line,
-      color: colours.ink,
+      gridcolor: colors.line,
+      color: colors.ink,
       showspikes: false,
       nticks: 5,
       zeroline: false,
@@ -335,7 +335,7 @@
       tickfont: { size: narrow ? 11 : 13 },
     });
     const layout = {
-      ...layoutOf(colours),
+      ...layoutOf(colors),
       margin: { l: 0, r: 0, t: 0, b: 0 },
       scene: {
         xaxis: axis("x", ranges[0]),
@@ -371,7 +371,7 @@
   }
 
   /**
-   * The chosen path on the surface, and thin once more where nothing hides it. Points that are moved towards the eye are
+   * The chosen path on the surface, and thin once more where nothing hides it. Points that are moved toward the eye are
    * seen at the same place: a little for the path not to sink into the surface, to the end of the box for walls.
    */
   function liftedOf({ problem, values, path, k }, ranges, eye) {
@@ -389,17 +389,17 @@
       hoverinfo: "skip",
       ...look,
     });
-    const marker = { color: path.colour, size: 8, line: { color: "#ffffff", width: 2 } };
+    const marker = { color: path.color, size: 8, line: { color: "#ffffff", width: 2 } };
     return [
       trace("", way.map(near(0.008)), { mode: "lines", line: { color: "#ffffff", width: 10 } }),
-      trace("chosen", way.map(near(0.012)), { mode: "lines", line: { color: path.colour, width: 6 } }),
-      trace("through", way.map(before), { mode: "lines", line: { color: path.colour, width: 2 } }),
+      trace("chosen", way.map(near(0.012)), { mode: "lines", line: { color: path.color, width: 6 } }),
+      trace("through", way.map(before), { mode: "lines", line: { color: path.color, width: 2 } }),
       trace("now", way.slice(-1).map(before), { mode: "markers", marker }),
     ];
   }
 
   /** F over x, f behind it, and the paths as dots on it. */
-  function curveOf(view, colours) {
+  function curveOf(view, colors) {
     const { problem, values, path, k } = view;
     const [x] = problem.axes;
     const f = valuesAt(problem, problem.t.length - 1);
@@ -407,8 +407,8 @@
     const curve = { type: "scatter", mode: "lines", x };
     const line = { simplify: false };
     const traces = [
-      { ...curve, name: "f", y: f, line: { ...line, color: colours.soft, width: 1.5 }, opacity: 0.6, hovertemplate: "x = %{x:.4g}<br>f = %{y:.4g}<extra></extra>" },
-      { ...curve, name: "F", y: values, line: { ...line, color: colours.ink, width: 2.5 }, hovertemplate: "x = %{x:.4g}<br>F = %{y:.4g}<extra></extra>" },
+      { ...curve, name: "f", y: f, line: { ...line, color: colors.soft, width: 1.5 }, opacity: 0.6, hovertemplate: "x = %{x:.4g}<br>f = %{y:.4g}<extra></extra>" },
+      { ...curve, name: "F", y: values, line: { ...line, color: colors.ink, width: 2.5 }, hovertemplate: "x = %{x:.4g}<br>F = %{y:.4g}<extra></extra>" },
     ];
     problem.paths.forEach((other) => {
       if (other !== path) traces.push(dotsOf(view, other, 0, other.t.length - 1, { size: 5, opacity: FAINT, name: "other" }));
@@ -420,7 +420,7 @@
     const stars = problem.minimizers;
     traces.push(starsOf(stars, stars.map((star) => interpolate(problem.axes, f, [star])), "x = %{x:.4g}<br>f = %{y:.4g}"));
     if (path) traces.push(dotsOf(view, path, k, k, { size: 15, opacity: 1, name: "now" }));
-    const layout = { ...layoutOf(colours), xaxis: axisOf(colours, "x", endsOf(x)), yaxis: axisOf(colours, "", rangeOf(view, f)) };
+    const layout = { ...layoutOf(colors), xaxis: axisOf(colors, "x", endsOf(x)), yaxis: axisOf(colors, "", rangeOf(view, f)) };
     return [traces, layout];
   }
 
@@ -433,7 +433,7 @@
       x,
       y: x.map((value) => interpolate(problem.axes, values, [value])),
       opacity,
-      marker: { color: path.colour, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : size > 5 ? 0.5 : 0 } },
+      marker: { color: path.color, size, symbol: path.look.symbol, line: { color: "#ffffff", width: size > 10 ? 2 : size > 5 ? 0.5 : 0 } },
       hoverinfo: "skip",
     };
   }
@@ -468,8 +468,8 @@
       element.append(...children);
       return element;
     };
-    const line = svg("path", { d: "M-17 0h34", stroke: path.colour, "stroke-width": 2.5, "stroke-dasharray": path.look.dashes });
-    const symbol = svg("path", { d: path.look.shape, fill: path.colour, stroke: "#ffffff" });
+    const line = svg("path", { d: "M-17 0h34", stroke: path.color, "stroke-width": 2.5, "stroke-dasharray": path.look.dashes });
+    const symbol = svg("path", { d: path.look.shape, fill: path.color, stroke: "#ffffff" });
     return svg("svg", { width: 36, height: 18, viewBox: "-18 -9 36 18" }, line, symbol);
   }
 
@@ -651,12 +651,12 @@
       const { problem, path, k, plots } = this;
       const values = valuesAt(problem, positionOf(problem, this.t));
       const view = { problem, values, scale: scaleOf(values), path, k };
-      const colours = theme();
+      const colors = theme();
       const drawn = [];
-      if (plots.curve) drawn.push(Plotly.react(plots.curve, ...curveOf(view, colours), CONFIG));
+      if (plots.curve) drawn.push(Plotly.react(plots.curve, ...curveOf(view, colors), CONFIG));
       const narrow = plots.map?.clientWidth < NARROW;
-      if (plots.map) drawn.push(Plotly.react(plots.map, ...mapOf(view, colours, narrow), CONFIG));
-      if (plots.surface) drawn.push(Plotly.react(plots.surface, ...surfaceOf(view, colours, narrow, this.eye(narrow), this.angle), CONFIG));
+      if (plots.map) drawn.push(Plotly.react(plots.map, ...mapOf(view, colors, narrow), CONFIG));
+      if (plots.surface) drawn.push(Plotly.react(plots.surface, ...surfaceOf(view, colors, narrow, this.eye(narrow), this.angle), CONFIG));
       await Promise.all(drawn);
       if (plots.surface && !this.watched) this.watch();
     }

@@ -228,7 +228,7 @@ def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
 
 
 def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[float, float], ...]:
-    """A box around paths and minimisers, with a margin and equal sides; of length 2 where nothing moves.
+    """A box around paths and minimizers, with a margin and equal sides; of length 2 where nothing moves.
 
     >>> still = Path(label="", iteration=np.arange(2), x=np.ones((2, 1)), t=np.zeros(2), fun=np.zeros(2))
     >>> box_around([still])

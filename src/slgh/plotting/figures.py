@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slgh.plotting.explorer import Box
 from slgh.plotting.path import Path
-from slgh.plotting.style import COLOURS, DASHES, WIDTH, new_figure, style
+from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def surfaces(
                 y,
                 z,
                 cmap="viridis",
-                norm=PowerNorm(0.4, z.min(), z.max()),  # so that the valleys, where it matters, have colours too
+                norm=PowerNorm(0.4, z.min(), z.max()),  # so that the valleys, where it matters, have colors too
                 rcount=points,
                 ccount=points,
                 antialiased=False,
@@ -104,12 +104,12 @@ def curves(runs: Sequence[Runs], *, log: bool, height: float = 2.6) -> Figure:
 
 def draw_runs(left: Axes, right: Axes, runs: Sequence[Runs]) -> None:
     """f on the left axes, t on the right ones."""
-    for run, colour, dash in zip(runs, COLOURS, DASHES, strict=False):
+    for run, color, dash in zip(runs, COLORS, DASHES, strict=False):
         for ax, values in ((left, run.fun), (right, run.t)):
             low, middle, high = np.quantile(values, (BAND[0], 0.5, BAND[1]), axis=-1)
-            ax.plot(run.iteration, middle, color=colour, linestyle=dash, label=typeset(run.label))
+            ax.plot(run.iteration, middle, color=color, linestyle=dash, label=typeset(run.label))
             if values.shape[-1] > 1:
-                ax.fill_between(run.iteration, low, high, color=colour, alpha=0.15, linewidth=0)
+                ax.fill_between(run.iteration, low, high, color=color, alpha=0.15, linewidth=0)
     left.set(xlabel="iteration $k$", ylabel="$f(x_k)$")
     right.set(xlabel="iteration $k$", ylabel="$t_k$")
 
@@ -127,8 +127,8 @@ def trajectories(
         figure = new_figure(height, WIDTH if len(panels) > 1 else 0.66 * WIDTH)
         for ax, panel in zip(np.ravel(figure.subplots(1, len(panels), sharey=True)), panels, strict=True):
             contours(ax, panel.fun, box)
-            for path, colour, dash in zip(paths, COLOURS, DASHES, strict=False):
-                _draw(ax, path, colour, dash)
+            for path, color, dash in zip(paths, COLORS, DASHES, strict=False):
+                _draw(ax, path, color, dash)
             if minimizers is not None:
                 ax.plot(*minimizers.T[:2], "*", color="black", markersize=9, linestyle="none", label="global minimum")
             ax.set(xlabel="x", title=panel.title, xlim=box[0], ylim=box[1])
@@ -139,7 +139,7 @@ def trajectories(
 
 
 def contours(ax: Axes, fun: Function, box: Box, *, points: int = 200, levels: int = 16) -> None:
-    """Grey contours of a function of two variables, at quantiles of it, so that flat valleys show as steep walls do."""
+    """Gray contours of a function of two variables, at quantiles of it, so that flat valleys show as steep walls do."""
     x, y = grid(box, points)
     with np.errstate(all="ignore"):
         z = np.asarray(fun(np.stack([x, y], axis=-1)), float)
@@ -159,8 +159,8 @@ def typeset(label: str) -> str:
     return re.sub(r"SLGH_([rd])", r"SLGH$_\1$", label)
 
 
-def _draw(ax: Axes, path: Path, colour: str, dash: Any) -> None:
+def _draw(ax: Axes, path: Path, color: str, dash: Any) -> None:
     """A path in the plane, with a ring at its start and a dot at its end."""
-    ax.plot(*path.x.T[:2], color=colour, linestyle=dash, label=typeset(path.label))
-    ax.plot(*path.x[0, :2], "o", color=colour, markerfacecolor="white", markersize=5)
-    ax.plot(*path.x[-1, :2], "o", color=colour, markersize=5)
+    ax.plot(*path.x.T[:2], color=color, linestyle=dash, label=typeset(path.label))
+    ax.plot(*path.x[0, :2], "o", color=color, markerfacecolor="white", markersize=5)
+    ax.plot(*path.x[-1, :2], "o", color=color, markersize=5)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends import backend_of
-from slgh.plotting.style import COLOURS, DASHES, WIDTH, new_figure, style
+from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,7 +133,7 @@ class Compared:
 
 
 def as_pictures(images: NDArray[Any], pixels: tuple[float, float]) -> NDArray[np.float64]:
-    """Images as matplotlib draws them: (N, H, W) if grey, (N, H, W, 3) in colour, with pixels in [0, 1].
+    """Images as matplotlib draws them: (N, H, W) if gray, (N, H, W, 3) in color, with pixels in [0, 1].
 
     >>> as_pictures(np.zeros((5, 3, 8, 9)), (-0.5, 0.5)).shape, as_pictures(np.zeros((5, 1, 8, 9)), (0, 1)).shape
     ((5, 8, 9, 3), (5, 8, 9))
@@ -155,8 +155,8 @@ def as_pictures(images: NDArray[Any], pixels: tuple[float, float]) -> NDArray[np
 def compare(it: Compared, *, title: str | None = None) -> Figure:
     """Originals, adversarial images and their differences, one below the other.
 
-    A difference is signed and drawn around 0, on one scale for all images, which is written beneath: of grey images red
-    where a pixel got brighter and blue where it got darker, of coloured ones each channel around grey.
+    A difference is signed and drawn around 0, on one scale for all images, which is written beneath: of gray images red
+    where a pixel got brighter and blue where it got darker, of colored ones each channel around gray.
     """
     from matplotlib.gridspec import GridSpec
 
@@ -188,16 +188,16 @@ def compare(it: Compared, *, title: str | None = None) -> Figure:
                 _say(middle, it.between[i])
                 _empty(bottom)
         if it.success.any():
-            figure.supxlabel(_caption(scale, coloured=before.ndim == 4), fontsize=8, color="0.3")
+            figure.supxlabel(_caption(scale, colored=before.ndim == 4), fontsize=8, color="0.3")
         if title is not None:
             figure.suptitle(title)
     return figure
 
 
-def _caption(scale: float, *, coloured: bool) -> str:
-    """What the colours of the differences mean."""
-    meaning = "grey is no change" if coloured else "red is brighter, blue is darker"
-    return f"Differences: {meaning}; the full colour is ±{scale:.2g} of the pixels' range."
+def _caption(scale: float, *, colored: bool) -> str:
+    """What the colors of the differences mean."""
+    meaning = "gray is no change" if colored else "red is brighter, blue is darker"
+    return f"Differences: {meaning}; the full color is ±{scale:.2g} of the pixels' range."
 
 
 def _faded(image: NDArray[Any]) -> NDArray[Any]:
@@ -212,7 +212,7 @@ def _show(ax: Axes, image: NDArray[Any]) -> None:
 
 
 def _show_change(ax: Axes, change: NDArray[Any], scale: float) -> None:
-    """A signed difference; grey images by a diverging map, coloured ones as colours around grey."""
+    """A signed difference; gray images by a diverging map, colored ones as colors around gray."""
     if change.ndim == 2:
         ax.imshow(change, cmap="RdBu_r", vmin=-scale, vmax=scale, interpolation="nearest")
     else:
@@ -234,7 +234,7 @@ def _empty(ax: Axes) -> None:
 def _say(ax: Axes, text: str) -> None:
     """Why there is no adversarial image, in the middle of where it would be."""
     lines = textwrap.fill(text, 14)
-    ax.text(0.5, 0.5, lines, transform=ax.transAxes, ha="center", va="center", fontsize=7, color=COLOURS[1])
+    ax.text(0.5, 0.5, lines, transform=ax.transAxes, ha="center", va="center", fontsize=7, color=COLORS[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -266,24 +266,24 @@ class Course:
 def curves(it: Course, *, title: str | None = None, figure: Figure | None = None) -> Figure:
     """The squared distortion and the margin over the queries: a line an image, a dot at its first success.
 
-    Up to seven images have colours and names; of more, those that were never fooled are grey.
+    Up to seven images have colors and names; of more, those that were never fooled are gray.
     """
     with style():
         figure = new_figure(2.8) if figure is None else figure
         left, right = figure.subplots(1, 2)
         attacked = np.flatnonzero(np.isfinite(it.margin).any(axis=0)).tolist()
-        named = len(attacked) <= len(COLOURS)
+        named = len(attacked) <= len(COLORS)
         for k, i in enumerate(attacked):
             until = it.queries <= it.ends[i]
-            colour = COLOURS[k] if named else COLOURS[0] if it.first[i] >= 0 else "0.6"
+            color = COLORS[k] if named else COLORS[0] if it.first[i] >= 0 else "0.6"
             look: dict[str, Any] = (
                 {"linestyle": DASHES[k], "label": it.labels[i]} if named else {"linewidth": 0.7, "alpha": 0.6}
             )
             for ax, values in ((left, it.distortion[:, i]), (right, it.margin[:, i])):
-                ax.plot(it.queries[until], values[until], color=colour, **look)
+                ax.plot(it.queries[until], values[until], color=color, **look)
                 if it.first[i] >= 0:
                     at = int(np.searchsorted(it.queries[until], it.first[i]).clip(0, until.sum() - 1))
-                    ax.plot(it.queries[until][at], values[until][at], "o", color=colour, markersize=4)
+                    ax.plot(it.queries[until][at], values[until][at], "o", color=color, markersize=4)
         left.set(xlabel="queries", ylabel="squared $L_2$ distortion", ylim=(0, None))
         right.set(xlabel="queries", ylabel="margin in log odds")
         right.axhline(0, color="0.7", linewidth=0.8, zorder=0)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slgh.files import write_text
 from slgh.plotting.explorer import FRAMES, Explorer, box_around, explore
 from slgh.plotting.path import Path
-from slgh.plotting.style import COLOURS
+from slgh.plotting.style import COLORS
 from slgh.plotting.table import Table
 
 REPLAYED = 400
@@ -68,7 +68,7 @@ def write_run_page(
     file
         Where to, replaced as a whole.
     F
-        What was minimised: a closed form, or a function of points (n, d) with values (n,).
+        What was minimized: a closed form, or a function of points (n, d) with values (n,).
     paths
         From `slgh.plotting.path.path_of`, one for each method.
     title
@@ -187,15 +187,13 @@ def encode(explorer: Explorer) -> dict[str, Any]:
         "minimizers": text(np.empty(0) if explorer.minimizers is None else explorer.minimizers),
         "low": text(low),
         "above": text(above),
-        "paths": [
-            _encode_path(path.thin(REPLAYED), COLOURS[i % len(COLOURS)]) for i, path in enumerate(explorer.paths)
-        ],
+        "paths": [_encode_path(path.thin(REPLAYED), COLORS[i % len(COLORS)]) for i, path in enumerate(explorer.paths)],
     }
 
 
-def _encode_path(path: Path, colour: str) -> dict[str, str]:
+def _encode_path(path: Path, color: str) -> dict[str, str]:
     arrays = {name: text(getattr(path, name)) for name in ("iteration", "x", "t", "fun")}
-    return {"label": path.label, "colour": colour} | arrays
+    return {"label": path.label, "color": color} | arrays
 
 
 def text(array: NDArray[Any]) -> str:

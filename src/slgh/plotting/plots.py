@@ -14,7 +14,7 @@ from slgh.plotting.explorer import box_around, explore
 from slgh.plotting.figures import Function, Runs, at_each_point, contours, draw_runs
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
-from slgh.plotting.style import COLOURS, WIDTH, matplotlib, style
+from slgh.plotting.style import COLORS, WIDTH, matplotlib, style
 from slgh.result import Result
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def plot(
         path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths. Or of
         `slgh.attack.attack`: then the distortion and the margin of each image are drawn, over its queries.
     fun
-        The function that was minimised, or its closed form. It is evaluated on a grid of some thousand points (in one
+        The function that was minimized, or its closed form. It is evaluated on a grid of some thousand points (in one
         variable up to some ten thousand, for its smoothed forms), on NumPy arrays.
     vectorized
         As for `slgh.minimize`: fun maps points (..., d) to values (...).
@@ -127,23 +127,23 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
     it = explore(F, name="", title="", box=box, t1=largest or 1.0)
     at = RegularGridInterpolator((it.t[::-1], it.axes[0]), it.F[::-1], bounds_error=False)
     x = it.axes[0]
-    for share, grey in ((1.0, "0.8"), (0.5, "0.65"), (0.25, "0.5")):
+    for share, gray in ((1.0, "0.8"), (0.5, "0.65"), (0.25, "0.5")):
         if largest > 0:
             t = share * largest
-            ax.plot(x, at((np.full(x.shape, t), x)), color=grey, linewidth=1, label=f"F(., {t:.3g})")
+            ax.plot(x, at((np.full(x.shape, t), x)), color=gray, linewidth=1, label=f"F(., {t:.3g})")
     ax.plot(x, it.F[-1], color="black", label="f")
     for i, way in enumerate(paths):
         path = way.thin(DOTS)
         heights = at((path.t, path.x[:, 0]))
         label = "$(x_k, F(x_k, t_k))$" if i == 0 else None
-        ax.plot(path.x[:, 0], heights, ".-", color=COLOURS[0], markersize=3, label=label)
-        ax.plot(path.x[-1, 0], heights[-1], "o", color=COLOURS[1])
+        ax.plot(path.x[:, 0], heights, ".-", color=COLORS[0], markersize=3, label=label)
+        ax.plot(path.x[-1, 0], heights[-1], "o", color=COLORS[1])
     ax.set(xlabel="x", xlim=box[0])
     ax.legend(frameon=False)
 
 
 def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
-    """Contours of f, and the path, its colour telling t."""
+    """Contours of f, and the path, its color telling t."""
     from matplotlib.collections import LineCollection
 
     box = box_around(paths)
@@ -157,7 +157,7 @@ def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
         ax.add_collection(line)
         start, end = ("start", "end") if i == 0 else (None, None)
         ax.plot(*path.x[0], "o", color="black", markerfacecolor="white", markersize=5, label=start)
-        ax.plot(*path.x[-1], "o", color=COLOURS[1], markersize=6, label=end)
+        ax.plot(*path.x[-1], "o", color=COLORS[1], markersize=6, label=end)
     ax.legend(frameon=False)
     if largest > 0:
         ax.figure.colorbar(line, ax=ax, label="t", location="bottom", shrink=0.6, aspect=30)

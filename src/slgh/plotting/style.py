@@ -1,4 +1,4 @@
-"""How figures look: sizes for print, colours that everybody can tell apart, lines that survive grey."""
+"""How figures look: sizes for print, colors that everybody can tell apart, lines that survive gray."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which the colour-blind can tell apart, the darker ones first."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, which the color-blind can tell apart, the darker ones first."""
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
-"""One for each colour, so that the lines differ in grey too."""
+"""One for each color, so that the lines differ in gray too."""
 
 WIDTH = 6.5
 """Inches between the margins of a printed page."""

@@ -21,9 +21,9 @@ class ClosedForm(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A function to minimise, with what is known of it.
+    """A function to minimize, with what is known of it.
 
-    `fun` and `grad` are vectorised over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there.
+    `fun` and `grad` are vectorized over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there.
     `smooth` is the closed form of F where there is one, `parameters` what the paper ran it with.
     """
 

@@ -19,7 +19,7 @@ class Wells:
         F(x, t) = -\sum_j w_j \left(\frac{s_j^2}{s_j^2 + t^2}\right)^{d/2}
         \exp\left(-\frac{|x - c_j|^2}{2 (s_j^2 + t^2)}\right)
 
-    with centres c (n, d), widths s (n,) and depths w (n,); a hill has a negative depth.
+    with centers c (n, d), widths s (n,) and depths w (n,); a hill has a negative depth.
     """
 
     def __init__(self, c: NDArray[Any], s: NDArray[Any], w: NDArray[Any]) -> None:

@@ -22,7 +22,7 @@ class PowerLaw:
     t1
         The first radius, Spall's c: about the standard deviation of the noise in f; where f has none, something small.
     t_power
-        p, Spall's gamma. With the exponent 0.602 of the step (`slgh.updates.Gain`), 0.101 is hardly above the least
+        p, Spall's gamma. With the exponent 0.602 of the step (`slgh.updates.SpsaGain`), 0.101 is hardly above the least
         for which convergence is proved, and he found such slow falls the best in runs of finite length. In the
         limit 1/6 is the best, with 1.
 

@@ -50,7 +50,7 @@ def smooth(
         \operatorname{Hess} F, \qquad u \sim N(0, I)
 
     Covered are polynomials; exp, sin, cos, sinh, cosh of linear forms; Gaussians, exp of a falling quadratic form with
-    any centre and matrix; abs, max, min, sign, heaviside, erf and cases (a if x >= 0 else b) along linear forms;
+    any center and matrix; abs, max, min, sign, heaviside, erf and cases (a if x >= 0 else b) along linear forms;
     products of a polynomial, an exponential or Gaussian, and either waves or one half-line; products of anything in
     different variables; sums of such terms, and what expands into them. See `slgh.smoothing.gaussian` for the rule.
 

@@ -22,7 +22,7 @@ from slgh.smoothing.normal import as_erf
 from slgh.smoothing.pieces import Piece, Runs, index_from
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp
 from slgh.smoothing.rules import Averaged, Closed, Factors, Rule, T, resolve
-from slgh.smoothing.terms import factorise, smooth_expression
+from slgh.smoothing.terms import factorize, smooth_expression
 from slgh.smoothing.time_limit import Clock, check_time, run_clock
 
 
@@ -235,7 +235,7 @@ def assemble(
 def averaged(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes: Callable[[int], Nodes]) -> Rule:
     """A term without a closed form, by nodes; factors that share no variable each by their own."""
     constant, factors = term.as_independent(*z, as_Add=False)
-    groups = [held_as_exp(group) for group in factorise(factors, z)]
+    groups = [held_as_exp(group) for group in factorize(factors, z)]
     if len(groups) == 1:
         direction = ridge(term, z)
         rank = len(z) if direction is None else 1
@@ -280,7 +280,7 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
         return f"`formula` cannot be smoothed in {terms}."
     return (
         f"`formula` has no closed form under a Gaussian in {terms}. Pass fallback='quadrature' (Gauss-Hermite, for "
-        "terms of up to 4 variables) or fallback='sampling', or minimise the function itself by a zeroth-order method."
+        "terms of up to 4 variables) or fallback='sampling', or minimize the function itself by a zeroth-order method."
     )
 
 

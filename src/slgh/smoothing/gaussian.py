@@ -19,7 +19,7 @@ function). Completing the square makes E f(Z) an expectation over another Gaussi
 - A half-line is conditioned on :math:`l = a^\top W + h + \tau w \sim N(\mu, v)`; given l, W is Gaussian again, and what
   is left are the moments of l on the half-line.
 
-The form with a centre c, not with expanded quadratics, is what keeps digits where c is large.
+The form with a center c, not with expanded quadratics, is what keeps digits where c is large.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Quadrature:
             raise ValueError(
                 f"`fun` must have {wanted} for quadrature, got {d} variables"
                 + (f" with {n} nodes each" if n else "")
-                + ". Pass separable=True for a sum over single variables, or minimise fun by a zeroth-order method."
+                + ". Pass separable=True for a sum over single variables, or minimize fun by a zeroth-order method."
             )
         return n
 

@@ -34,7 +34,7 @@ def present(expression: Any, z: Variables) -> Variables:
 
 
 class Held(sp.Function):  # type: ignore[misc]
-    """exp(block), kept from joining its neighbours."""
+    """exp(block), kept from joining its neighbors."""
 
     nargs = 1
 

@@ -185,8 +185,8 @@ class Averaged:
         return self._mean(at, t, self._value, lambda f, u: [rise(f) * (at.xp.sum(u * u, axis=-1) - self.rank)])[0] / t
 
     def _rise(self, at: Place) -> Callable[[list[Any]], Any]:
-        centre = spread(self._value(at.xp, *at.arguments)[0], at.z[0])[..., None]
-        return lambda f: f[0] - centre
+        center = spread(self._value(at.xp, *at.arguments)[0], at.z[0])[..., None]
+        return lambda f: f[0] - center
 
     def dt(self, at: Place) -> Any:
         return self._slope(at, at_least(at.t, 1 / 4, at.xp) if self.stein else at.t)

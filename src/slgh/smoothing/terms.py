@@ -56,7 +56,7 @@ def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
     if term.is_polynomial(*own):
         refuse_size(term)
         return heat(term, own, t**2 * sp.eye(len(own)))
-    groups = factorise(term, own)
+    groups = factorize(term, own)
     if len(groups) > 1:
         return sp.Mul(*(smooth_sum(group, z, t, name) for group in groups))
     rewritten = rewrite(groups[0], own)
@@ -75,7 +75,7 @@ def smooth_joined(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: Names) ->
     if rest == 1:
         return smooth_product(p, z, t, name)
     monomials = sp.Add.make_args(p)
-    if len(monomials) == 1 and len(factorise(p * rest, own)) > 1:
+    if len(monomials) == 1 and len(factorize(p * rest, own)) > 1:
         return smooth_product(p * rest, z, t, name)
     try:
         return sp.Add(*(smooth_term(canonical, t, name) for canonical in read(p, rest, own)))
@@ -85,7 +85,7 @@ def smooth_joined(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: Names) ->
         return sp.Add(*(smooth_joined(one, rest, z, t, name) for one in monomials))
 
 
-def factorise(term: Any, z: Variables) -> list[Any]:
+def factorize(term: Any, z: Variables) -> list[Any]:
     """The term as products of factors that share no variable."""
     factors = sp.Mul.make_args(split_exponentials(term, z))
     return [sp.Mul(*group) for group in hanging_together(factors, z)]

@@ -14,7 +14,7 @@ from slgh.method import METHODS, Method
 from slgh.oracles import ORACLES
 from slgh.theory.bound import least_T, measured, promised
 from slgh.theory.theorems import THEOREMS, Constants, Theorem, TheoremC1
-from slgh.updates import Descent, Tolerant
+from slgh.updates import Descent, NoiseAware
 
 ROUNDING = 2.0**-26
 """Below t1 times this, a difference of values of f is rounding: the floor of Theorems 4.1 and 4.2 (float64)."""
@@ -86,14 +86,14 @@ class Plan:
         }
 
     @property
-    def update(self) -> Descent | Tolerant:
+    def update(self) -> Descent | NoiseAware:
         """The update with the theorem's step."""
         c = self.constants
         if not c.nu:
             assert isinstance(self.step, float)
             return Descent(step=self.step)
         cap = ((self.T - self.k0) * (c.d + 4)) ** -0.5 if self.theorem.stochastic else None
-        return Tolerant(L1=c.L1, nu=c.nu, cap=cap)
+        return NoiseAware(L1=c.L1, nu=c.nu, cap=cap)
 
     def __str__(self) -> str:
         step = f"step {self.step:.3g}" if isinstance(self.step, float) else "the step of Algorithm 4"

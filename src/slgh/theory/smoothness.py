@@ -116,7 +116,7 @@ def estimate_smoothness(
     fun, grad
         Functions of one point (d,), or with `vectorized` of points (n, d). With `grad`, L0 is the largest gradient.
     x0
-        The centre, (d,): where a run starts. `radius` should hold all of it, and t1 sqrt(d) around.
+        The center, (d,): where a run starts. `radius` should hold all of it, and t1 sqrt(d) around.
     samples
         How many pairs are drawn. It takes some 11 evaluations for each.
     seed
@@ -171,7 +171,7 @@ def constant(maxima: NDArray[Any]) -> Constant:
 
 
 class Climbed(NamedTuple):
-    """Where the pairs of the blocks have come to: centre (b, d), direction (b, d), distance (b,), quotient (b,)."""
+    """Where the pairs of the blocks have come to: center (b, d), direction (b, d), distance (b,), quotient (b,)."""
 
     at: NDArray[Any]
     along: NDArray[Any]
@@ -186,10 +186,10 @@ class Probe:
         self, fun: Any, grad: Any, x0: Any, radius: float, rng: np.random.Generator, *, vectorized: bool
     ) -> None:
         self.fun, self.grad, self.vectorized = fun, grad, vectorized
-        self.centre, self.radius, self.rng = np.asarray(x0, float), radius, rng
-        if self.centre.ndim != 1 or not self.centre.size:
-            raise ValueError(f"`x0` must be one point, of shape (d,); got shape {self.centre.shape}.")
-        self.d = self.centre.size
+        self.center, self.radius, self.rng = np.asarray(x0, float), radius, rng
+        if self.center.ndim != 1 or not self.center.size:
+            raise ValueError(f"`x0` must be one point, of shape (d,); got shape {self.center.shape}.")
+        self.d = self.center.size
         self.h = 0.1 * radius
         self.count = 0
 
@@ -200,7 +200,7 @@ class Probe:
     def points(self, n: int) -> NDArray[Any]:
         """Points spread evenly over the ball, (n, d)."""
         away = self.rng.random((n, 1)) ** (1 / self.d)
-        return np.asarray(self.centre + self.radius * away * self.directions(n))
+        return np.asarray(self.center + self.radius * away * self.directions(n))
 
     def call(self, function: Any, points: NDArray[Any], name: str) -> NDArray[Any]:
         """Values (n,) of fun or (n, d) of grad."""
@@ -254,9 +254,9 @@ class Probe:
 
     def inside(self, points: NDArray[Any]) -> NDArray[Any]:
         """Points drawn back into the ball."""
-        offset = points - self.centre
+        offset = points - self.center
         return np.asarray(
-            self.centre + offset / np.maximum(1, np.linalg.norm(offset, axis=1, keepdims=True) / self.radius)
+            self.center + offset / np.maximum(1, np.linalg.norm(offset, axis=1, keepdims=True) / self.radius)
         )
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from slgh.updates.adam import Adam
 from slgh.updates.adamm import AdaMM
 from slgh.updates.descent import Descent, Harmonic
-from slgh.updates.gain import Gain
 from slgh.updates.momentum import Momentum
-from slgh.updates.normalised import Normalised
+from slgh.updates.noise_aware import NoiseAware
+from slgh.updates.normalized import Normalized
 from slgh.updates.scale_free import ScaleFree
-from slgh.updates.tolerant import Tolerant
+from slgh.updates.spsa_gain import SpsaGain
 
 UPDATES: dict[str, Any] = {
-    part.name: part for part in (Descent, Tolerant, Harmonic, Gain, Momentum, Adam, AdaMM, Normalised, ScaleFree)
+    part.name: part for part in (Descent, NoiseAware, Harmonic, SpsaGain, Momentum, Adam, AdaMM, Normalized, ScaleFree)
 }
 
 __all__ = [
@@ -22,10 +22,10 @@ __all__ = [
     "AdaMM",
     "Adam",
     "Descent",
-    "Gain",
     "Harmonic",
     "Momentum",
-    "Normalised",
+    "NoiseAware",
+    "Normalized",
     "ScaleFree",
-    "Tolerant",
+    "SpsaGain",
 ]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Leaves, Observed
-from slgh.updates.normalised import unit
+from slgh.updates.normalized import unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class ScaleFree:
     Parameters
     ----------
     alpha
-        On a sphere, with t falling slowly, the distance to its centre settles at alpha / 2 in units of t sqrt(d): short
+        On a sphere, with t falling slowly, the distance to its center settles at alpha / 2 in units of t sqrt(d): short
         steps keep x in the middle of what it samples. Let q be the speed at which t falls, as a
         share of the fastest that x can follow; beyond the distance 2 alpha / q x is left behind, so that a fast
         fall takes long steps. "auto" takes 2 q, between 0.2 and 1.

@@ -24,7 +24,7 @@ class SLGHAttack(LastResult, MinimizationAttack):
     Parameters
     ----------
     method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, `at_most`, ...) `params` may hold too.
+        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, ...) `params` may hold too.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""The attack as one of torchattacks': images in [0, 1], its targeted modes, its normalisation, and the queries."""
+"""The attack as one of torchattacks': images in [0, 1], its targeted modes, its normalization, and the queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SLGH(LastResult, Attack):
     Parameters
     ----------
     method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, `at_most`, ...) `params` may hold too.
+        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, ...) `params` may hold too.
 
     Notes
     -----

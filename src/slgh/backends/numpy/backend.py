@@ -94,26 +94,26 @@ xp = Namespace()
 class NumpyContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
-    def place(self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centres: int) -> NDArray[Any]:
+    def place(self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centers: int) -> NDArray[Any]:
         B, d = x.shape
         m = [u.shape[1] for u in directions]
-        points = np.empty((B, centres + sum(m), d), x.dtype)
-        points[:, :centres] = x[:, None, :]
-        flat, at, radius = points.reshape(B, -1), centres * d, t[:, None]
+        points = np.empty((B, centers + sum(m), d), x.dtype)
+        points[:, :centers] = x[:, None, :]
+        flat, at, radius = points.reshape(B, -1), centers * d, t[:, None]
         for u, size in zip(directions, m, strict=True):
             np.multiply(u.reshape(B, size * d), radius, out=flat[:, at : at + size * d])
             at += size * d
-        moved = points[:, centres:]
+        moved = points[:, centers:]
         moved += x[:, None, :]
         return points
 
     def pairs(
-        self, x: NDArray[Any], t: NDArray[Any], u: NDArray[Any], widths: NDArray[Any] | None, centres: int
+        self, x: NDArray[Any], t: NDArray[Any], u: NDArray[Any], widths: NDArray[Any] | None, centers: int
     ) -> NDArray[Any]:
         (B, m, d), origin = u.shape, x[:, None, :]
-        points = np.empty((B, centres + 2 * m, d), x.dtype)
-        points[:, :centres] = origin
-        ahead, behind = points[:, centres : centres + m], points[:, centres + m :]
+        points = np.empty((B, centers + 2 * m, d), x.dtype)
+        points[:, :centers] = origin
+        ahead, behind = points[:, centers : centers + m], points[:, centers + m :]
         if widths is None:
             np.multiply(u, t[:, None, None], out=ahead)
         else:

@@ -72,14 +72,14 @@ def _kernels(x: Tensor) -> Any:
 class TorchContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
-    def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
+    def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
         if (kernels := _kernels(x)) is not None:
-            return kernels.place(x, t, directions, centres)  # type: ignore[no-any-return]
+            return kernels.place(x, t, directions, centers)  # type: ignore[no-any-return]
         (B, d), m = x.shape, [u.shape[1] for u in directions]
-        points = x.new_empty(B, centres + sum(m), d)
-        origin, radius, at = x[:, None, :], t[:, None, None], centres
-        if centres:
-            points[:, :centres] = origin
+        points = x.new_empty(B, centers + sum(m), d)
+        origin, radius, at = x[:, None, :], t[:, None, None], centers
+        if centers:
+            points[:, :centers] = origin
         for u, size in zip(directions, m, strict=True):
             torch.addcmul(origin, u, radius, out=points[:, at : at + size])
             at += size

@@ -73,26 +73,26 @@ def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tens
 
 
 @triton.jit
-def _place(out, x, t, u, n, at, centres, m, d, WIDTH: tl.constexpr):
+def _place(out, x, t, u, n, at, centers, m, d, WIDTH: tl.constexpr):
     b, i = tl.program_id(0), tl.program_id(1)
     j = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     found = tl.load(x + b * d + j, mask=j < d)
-    if i >= centres:
-        row = b.to(tl.int64) * m + i - centres
+    if i >= centers:
+        row = b.to(tl.int64) * m + i - centers
         found += tl.load(t + b) * tl.load(u + row * d + j, mask=j < d)
     tl.store(out + (b.to(tl.int64) * n + at + i) * d + j, found, mask=j < d)
 
 
-def place(x: Tensor, t: Tensor, directions: list[Tensor], centres: int) -> Tensor:
-    """`centres` copies of x (B, d), then x + t*u for each u of the `directions`: (B, n, d)."""
+def place(x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
+    """`centers` copies of x (B, d), then x + t*u for each u of the `directions`: (B, n, d)."""
     B, d = x.shape
-    n, at = centres + sum(u.shape[1] for u in directions), 0
+    n, at = centers + sum(u.shape[1] for u in directions), 0
     out = x.new_empty(B, n, d)
     for u in directions:
         m = u.shape[1]
-        grid = (B, centres + m, triton.cdiv(d, WIDTH))
-        _place[grid](out, x, t, u.contiguous(), n, at, centres, m, d, WIDTH=WIDTH)
-        at, centres = at + centres + m, 0
+        grid = (B, centers + m, triton.cdiv(d, WIDTH))
+        _place[grid](out, x, t, u.contiguous(), n, at, centers, m, d, WIDTH=WIDTH)
+        at, centers = at + centers + m, 0
     return out
 
 

@@ -13,14 +13,14 @@ from slgh.paper.attack.printed import KINDS, Panels, PaperAttack, placed
 from slgh.paper.attack.run_row import image_of
 from slgh.paper.experiment import Drawing, Record
 from slgh.plotting.figures import typeset
-from slgh.plotting.style import COLOURS, DASHES, WIDTH, new_figure, style
+from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ORDER = ("zosgd", "zoadamm", "zogradopt", "zoslgh_r", "zoslgh_d", "zoslgh_d_shared", "zoslgh_r_0.995")
-"""Each row has one colour in all figures."""
+"""Each row has one color in all figures."""
 
 WHAT = {"total": "total loss", "distortion": "L2 distortion"}
 """What is drawn of a column."""
@@ -137,7 +137,7 @@ def draw_curves(
 def _draw_line(ax: Axes, name: str, text: str, curves: Mapping[str, Any], column: str, image: int) -> None:
     at = ORDER.index(name)
     values = np.array(curves[column][str(image)], float)
-    ax.plot(curves["iteration"], values, color=COLOURS[at], linestyle=DASHES[at], linewidth=1.2, label=typeset(text))
+    ax.plot(curves["iteration"], values, color=COLORS[at], linestyle=DASHES[at], linewidth=1.2, label=typeset(text))
 
 
 def label(name: str, beside: Sequence[str]) -> str:
@@ -162,7 +162,7 @@ def draw_grid(
             for ax, cell in zip(axes[1:, column], cells, strict=True):
                 _draw_image(ax, paper.data, cell["pixels"], f"{seen(cell)}\n{cell['distortion']:.3g}")
                 if not cell["success"]:
-                    ax.xaxis.label.set_color(COLOURS[1])
+                    ax.xaxis.label.set_color(COLORS[1])
         for ax, text in zip(axes[:, 0], ["original", *(typeset(KINDS[name].label) for name in names)], strict=True):
             ax.set_ylabel(text, rotation=0, ha="right", va="center", labelpad=8)
             ax.annotate("seen as\nL2 distortion", (-0.12, -0.03), **BESIDE)

@@ -114,7 +114,7 @@ def tell_stuck(found: Record) -> tuple[str, str]:
 
 
 def himmelblau_minimum(tick: Tick) -> Record:
-    """The minimiser of Himmelblau's F(., 2), f there, and how far the maximum is."""
+    """The minimizer of Himmelblau's F(., 2), f there, and how far the maximum is."""
     problem = himmelblau()
     x = minimizer(problem, 2.0, problem.x0, 1e-3, 1000)
     return {
@@ -134,7 +134,7 @@ def tell_himmelblau_minimum(found: Record) -> tuple[str, str]:
 
 
 def rosenbrock_minimum(tick: Tick) -> Record:
-    """The minimiser of Rosenbrock's F(., 3/2), f there, and how far (1, 1) and (0, 2) are."""
+    """The minimizer of Rosenbrock's F(., 3/2), f there, and how far (1, 1) and (0, 2) are."""
     problem = rosenbrock()
     x = minimizer(problem, 1.5, problem.x0, 3e-4, 3000)
     return {
@@ -194,7 +194,7 @@ ERRATA = (
         name="the last t",
         where="Section 3.2, D.1, D.3, D.4",
         says="the final smoothing parameter needs to be zero; gamma = 0.999, T = 1000 or 2000",
-        takes="as printed, to reproduce; more iterations, or a smaller gamma, to minimise",
+        takes="as printed, to reproduce; more iterations, or a smaller gamma, to minimize",
         prints="Himmelblau: 0.21",
         measure=last_t,
         tell=tell_last_t,

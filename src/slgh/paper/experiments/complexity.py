@@ -367,7 +367,7 @@ def _panels(found: Complexity) -> Figure:
     lines = -(-len(theorems) // columns)
     figure = new_figure(3.0 * lines + 0.6, 3.2 * columns)
     axes = figure.subplots(lines, columns, squeeze=False)
-    colours = dict(zip([*FUNCTIONS, RESISTING], ("#0072B2", "#009E73", "#D55E00", "black"), strict=True))
+    colors = dict(zip([*FUNCTIONS, RESISTING], ("#0072B2", "#009E73", "#D55E00", "black"), strict=True))
     for ax, theorem in zip(axes.flat, theorems, strict=False):
         own = [m for m in found.measured if m.theorem == theorem and m.T is not None]
         dims = sorted({m.d for m in own if m.function != RESISTING})
@@ -376,11 +376,11 @@ def _panels(found: Complexity) -> Figure:
             constant = gamma == "constant"
             ax.plot(
                 *zip(*line, strict=True),
-                color=colours[function],
+                color=colors[function],
                 alpha=0.35 + 0.65 * (dims.index(d) + 1) / len(dims),
                 linestyle="-" if constant else "none",
                 marker="." if constant else "o",
-                markerfacecolor=colours[function] if constant else "none",
+                markerfacecolor=colors[function] if constant else "none",
                 linewidth=1,
             )
         chained = sorted((1 / m.eps, m.T) for m in own if m.function == RESISTING)
@@ -398,7 +398,7 @@ def _panels(found: Complexity) -> Figure:
         ax.set_ylabel("iterations T")
     for ax in list(axes.flat)[len(theorems) :]:
         ax.set_axis_off()
-    _legend(figure, {m.function: colours[m.function] for m in found.measured})
+    _legend(figure, {m.function: colors[m.function] for m in found.measured})
     return figure
 
 
@@ -407,19 +407,19 @@ def _slope(ax: Any, measured: Sequence[Measured], theorem: str) -> None:
     p = 4 if THEOREMS[theorem].stochastic else 2
     x = np.geomspace(min(1 / m.eps for m in measured), max(1 / m.eps for m in measured), 2)
     y = 1.6 * max(m.T for m in measured if m.T is not None) * (x / x[-1]) ** p
-    ax.plot(x, y, color="grey", linestyle="--", linewidth=1)
+    ax.plot(x, y, color="gray", linestyle="--", linewidth=1)
     where = {"xytext": (-16, -4), "textcoords": "offset points", "ha": "right", "va": "bottom"}
-    ax.annotate(rf"$\epsilon^{{-{p}}}$", (x[1], y[1]), color="grey", **where)
+    ax.annotate(rf"$\epsilon^{{-{p}}}$", (x[1], y[1]), color="gray", **where)
 
 
-def _legend(figure: Any, colours: Mapping[str, str]) -> None:
+def _legend(figure: Any, colors: Mapping[str, str]) -> None:
     from matplotlib.lines import Line2D
 
-    lines = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    lines = [Line2D([], [], color=color, label=name) for name, color in colors.items()]
     lines += [
-        Line2D([], [], color="grey", marker=".", label=f"gamma = {GAMMA}, darker for larger d"),
-        Line2D([], [], color="grey", marker="o", markerfacecolor="none", linestyle="none", label="tuned gamma"),
-        Line2D([], [], color="grey", linestyle="--", label="slope of Table 1"),
+        Line2D([], [], color="gray", marker=".", label=f"gamma = {GAMMA}, darker for larger d"),
+        Line2D([], [], color="gray", marker="o", markerfacecolor="none", linestyle="none", label="tuned gamma"),
+        Line2D([], [], color="gray", linestyle="--", label="slope of Table 1"),
     ]
     figure.legend(handles=lines, loc="outside upper center", ncols=4, frameon=False)
 

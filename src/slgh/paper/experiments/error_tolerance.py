@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.paper.experiment import Drawing, Findings, Job, Record, Study, Tick
 from slgh.paper.experiments.iterations import run_seeds
-from slgh.plotting.style import COLOURS, DASHES, new_figure, style
+from slgh.plotting.style import COLORS, DASHES, new_figure, style
 from slgh.plotting.table import Table
 from slgh.smoothing import Quadrature
 from slgh.theory import THEOREMS, Plan, plan
@@ -221,8 +221,8 @@ def draw_error() -> Figure:
     with style():
         figure = new_figure(2.4)
         left, right = figure.subplots(1, 2, sharey=True)
-        left.plot(x, f, color=COLOURS[0], label="f")
-        right.plot(x, f + error, color=COLOURS[1], linewidth=0.7, label=f"f', nu = {SHOWN_NU:g}")
+        left.plot(x, f, color=COLORS[0], label="f")
+        right.plot(x, f + error, color=COLORS[1], linewidth=0.7, label=f"f', nu = {SHOWN_NU:g}")
         right.plot(x, smoothed + faded, color="black", linestyle="--", label="F'(., t = sqrt(nu))")
         left.set(xlabel="x", ylabel="value", title="smooth objective")
         right.set(xlabel="x", title="what can be evaluated")
@@ -238,10 +238,10 @@ def draw_means(found: Tolerance) -> Figure:
         axes = figure.subplots(1, len(ERRORS), sharey=True)
         for ax, error in zip(axes, ERRORS, strict=True):
             own = [curve for curve in found.curves if curve.error == error]
-            for curve, colour, dash in zip(own, COLOURS, DASHES, strict=False):
-                ax.plot(found.T, curve.mean, label=curve.method, color=colour, linestyle=dash)
+            for curve, color, dash in zip(own, COLORS, DASHES, strict=False):
+                ax.plot(found.T, curve.mean, label=curve.method, color=color, linestyle=dash)
             ax.plot(found.T, found.bound, color="black", label="bound of Theorem C.1")
-            ax.plot(found.T, found.printed, color="grey", linestyle=":", label="as printed, 2 nu in every iteration")
+            ax.plot(found.T, found.printed, color="gray", linestyle=":", label="as printed, 2 nu in every iteration")
             ax.set(xscale="log", yscale="log", xlabel="T", title=f"{error} error, nu = {found.nu:g}")
         axes[0].set_ylabel("mean |grad f(x_k)|^2")
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)

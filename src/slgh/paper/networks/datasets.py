@@ -24,7 +24,7 @@ SPLITS = ("test", "train")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A public set of square labelled images.
+    """A public set of square labeled images.
 
     `sizes` holds the number of images of each split, `parts` the official files of each split, in the set's order,
     and `downloads` what to fetch from `home` for each split, with its SHA-256.
@@ -147,7 +147,7 @@ class ImageSet:
 
 
 def check_images(name: str, images: Any, labels: Any) -> None:
-    """Raise unless these are labelled uint8 images of the set `name`, (N, C, H, W) and (N,)."""
+    """Raise unless these are labeled uint8 images of the set `name`, (N, C, H, W) and (N,)."""
     dataset = DATASETS[name]
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
         kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__

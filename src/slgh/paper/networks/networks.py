@@ -65,7 +65,7 @@ class Network(nn.Module):
 
     References
     ----------
-    N. Carlini, D. Wagner, Towards evaluating the robustness of neural networks, IEEE Symposium on Security and Privacy,
+    N. Carlini, D. Wagner, Toward evaluating the robustness of neural networks, IEEE Symposium on Security and Privacy,
     2017, Table 1, with the widths of their published code.
     """
 

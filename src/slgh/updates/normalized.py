@@ -1,0 +1,51 @@
+r"""A step of given length along the gradient's direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from slgh import checks
+from slgh.protocols import Array, Leaves, Observed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Normalized:
+    r"""Move against the gradient by a given length, whatever the gradient's size.
+
+    .. math:: x_{k+1} = x_k - \beta\, \frac{h}{h + k - 1}\, \frac{g_k}{|g_k|}, \qquad k = 1, 2, \dots
+
+    :math:`\beta` is `step`, a length. Where g = 0 there is no direction, and x stays.
+
+    Parameters
+    ----------
+    halving
+        h: after so many iterations the step is half of what it was, after 2h a third. None keeps it.
+    """
+
+    name: ClassVar[str] = "normalized"
+
+    step: float
+    halving: float | None = None
+
+    def __post_init__(self) -> None:
+        checks.real("step", self.step, above=0)
+        if self.halving is not None:
+            checks.real("halving", self.halving, above=0)
+
+    def init(self, x: Array, xp: Any) -> Leaves:
+        return () if self.halving is None else (xp.zeros_like(x[:, 0]),)
+
+    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+        if self.halving is None:
+            return x - self.step * unit(seen.g, xp), ()
+        (k,) = state
+        return x - (self.step * self.halving / (self.halving + k))[:, None] * unit(seen.g, xp), (k + 1.0,)
+
+
+def unit(g: Array, xp: Any) -> Array:
+    """g / |g| for each problem, (B, d), and 0 where g is 0; scaled first, so that no square over- or underflows."""
+    peak = xp.max(xp.abs(g), axis=-1, keepdims=True)
+    g = g / xp.where(peak > 0, peak, 1.0)
+    length = xp.sqrt(xp.vecdot(g, g))[:, None]
+    return g / xp.where(length > 0, length, 1.0)
