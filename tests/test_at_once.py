@@ -13,7 +13,7 @@ import torch
 import slgh
 from cases import CASES, Case, fun, starts
 from libraries import LIBRARIES, needs_cuda, to_library, to_numpy
-from slgh.engine.history import History, Row
+from slgh.engine.history import History, HistoryRow
 from test_checkpoint import Stopper, fails_after
 from test_methods import assert_same
 from test_watch import STARTS, Entered, bowl
@@ -194,7 +194,7 @@ def test_rows_are_put_where_they_belong() -> None:
     assert history.stride == 4
     for k, active in [(0, [0, 1]), (4, [0, 1]), (8, [2, 1]), (12, [2])]:
         figures = {name: np.array([100 * b + k for b in active], float) for name in history.columns}
-        history.record(Row(k, 5 * (k + 1), np.array(active), figures))
+        history.record(HistoryRow(k, 5 * (k + 1), np.array(active), figures))
     found = history.own(np.array([0, 0, 8]), np.array([8, 8, 8]), 5, 0)
     assert found["iteration"].tolist() == [0, 4]
     assert found["nfev"].tolist() == [5, 25]

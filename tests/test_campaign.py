@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 import slgh
 from slgh.auto.defaults import first_radius, first_widths
-from slgh.auto.landscape import POINTS, Landscape, affordable_lines, look
-from slgh.auto.local_search import FEW, SHORT, Place, polish
+from slgh.auto.landscape import POINTS, Landscape, affordable_lines, check_landscape
+from slgh.auto.local_search import MODEL_MAX_GRADIENTS, MODEL_MAX_VARIABLES, SearchRegion, local_search
 from slgh.engine import run as loop
 from slgh.engine.bounds import Box
 from test_methods import assert_same
@@ -741,7 +741,7 @@ def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Lands
     right = 0
     for seed in range(5):
         ends = np.random.default_rng([seed, d]).uniform(-5, 5, (6, d))
-        found, n = answered(look(np.full(d, 3.3), ends, 2.0**-52), lambda x: unit * fun(x))
+        found, n = answered(check_landscape(np.full(d, 3.3), ends, 2.0**-52), lambda x: unit * fun(x))
         assert n == 6 * (POINTS + 1)
         right += found is verdict
     assert right >= 4
@@ -749,7 +749,7 @@ def test_the_look_tells_smooth_from_rugged_from_noisy(fun: Point, verdict: Lands
 
 def judged(values: Any, n: int = 6, d: int = 8) -> Landscape:
     """The verdict of a look whose requests, first and second, are answered by `values` of all their points."""
-    talk = look(np.full(d, 3.3), np.random.default_rng(0).uniform(-5, 5, (n, d)), 2.0**-52)
+    talk = check_landscape(np.full(d, 3.3), np.random.default_rng(0).uniform(-5, 5, (n, d)), 2.0**-52)
     points = next(talk).points
     points = talk.send(values(points, 1)).points
     assert points.shape == (n, d)
@@ -800,9 +800,9 @@ def test_values_close_to_the_greatest_number_are_looked_at_without_a_warning() -
 def test_numbers_of_few_digits_are_no_ruggedness() -> None:
     ends = np.random.default_rng(0).uniform(-5, 5, (6, 8))
     coarse = lambda x: float(np.float32(bowl(x)))  # noqa: E731
-    assert answered(look(np.full(8, 3.3), ends, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
+    assert answered(check_landscape(np.full(8, 3.3), ends, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
     short = np.full(8, 3.3) + 1e-4 * ends
-    assert answered(look(np.full(8, 3.3), short, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
+    assert answered(check_landscape(np.full(8, 3.3), short, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
 
 
 def test_a_small_budget_is_not_looked_at() -> None:
@@ -813,7 +813,7 @@ def test_a_small_budget_is_not_looked_at() -> None:
 def place(x: Any, low: float = -np.inf, high: float = np.inf, dtype: Any = np.float64) -> Place:
     x = np.asarray(x, float)
     ones = np.ones_like(x)
-    return Place(x=x, unit=ones, low=low * ones, high=high * ones, dtype=np.dtype(dtype))
+    return SearchRegion(x=x, unit=ones, low=low * ones, high=high * ones, dtype=np.dtype(dtype))
 
 
 def ellipsoid(x: Any) -> float:
@@ -822,19 +822,19 @@ def ellipsoid(x: Any) -> float:
 
 @pytest.mark.parametrize(("fun", "d", "budget"), [(valley, 10, 2500), (ellipsoid, 20, 4000), (valley, 3, 2000)])
 def test_a_local_search_finds_the_minimum(fun: Point, d: int, budget: int) -> None:
-    (x, low, _), n = answered(polish(place(np.full(d, -1.0)), budget, np.inf, gradients=False), fun)
+    (x, low, _), n = answered(local_search(place(np.full(d, -1.0)), budget, np.inf, gradients=False), fun)
     assert n <= budget
     assert low == fun(x) < 1e-9
 
 
 @pytest.mark.parametrize("fun", [bowl, lambda x: 1 + float(np.sum(np.cumsum(x - 0.3) ** 2))])
 def test_few_variables_on_a_short_budget_are_left_to_quadratic_models(fun: Point) -> None:
-    d, budget = 3, SHORT * 4 - 1
-    assert d <= FEW
+    d, budget = 3, MODEL_MAX_GRADIENTS * 4 - 1
+    assert d <= MODEL_MAX_VARIABLES
     sizes = []
 
     def talk() -> Any:
-        inner, answer = polish(place(np.full(d, -1.0)), budget, np.inf, gradients=False), None
+        inner, answer = local_search(place(np.full(d, -1.0)), budget, np.inf, gradients=False), None
         while True:
             try:
                 request = inner.send(answer)
@@ -851,7 +851,7 @@ def test_few_variables_on_a_short_budget_are_left_to_quadratic_models(fun: Point
 
 def test_a_local_search_on_gradients() -> None:
     gradient = lambda x: 2 * 10.0 ** np.linspace(0, 6, x.size) * (x - 0.5)  # noqa: E731
-    (_, low, _), n = answered(polish(place(np.full(20, -1.0)), 1000, np.inf, gradients=True), ellipsoid, gradient)
+    (_, low, _), n = answered(local_search(place(np.full(20, -1.0)), 1000, np.inf, gradients=True), ellipsoid, gradient)
     assert low < 1e-9
     assert n <= 1000
 
@@ -862,14 +862,14 @@ def test_a_local_search_keeps_to_the_bounds() -> None:
         assert (x <= 2).all()
         return float(valley(x))
 
-    (x, _, _), _ = answered(polish(place(np.full(5, 2.0), 0.75, 2.0), 2000, np.inf, gradients=False), inside)
+    (x, _, _), _ = answered(local_search(place(np.full(5, 2.0), 0.75, 2.0), 2000, np.inf, gradients=False), inside)
     np.testing.assert_allclose(x, np.ones(5), atol=1e-5)
 
 
 def test_a_local_search_below_no_rival_ends_early() -> None:
     above = lambda x: 1 + ellipsoid(x)  # noqa: E731
-    (_, low, converged), whole = answered(polish(place(np.ones(8)), 5000, np.inf, gradients=False), above)
-    _, early = answered(polish(place(np.ones(8)), 5000, -1.0, gradients=False), above)
+    (_, low, converged), whole = answered(local_search(place(np.ones(8)), 5000, np.inf, gradients=False), above)
+    _, early = answered(local_search(place(np.ones(8)), 5000, -1.0, gradients=False), above)
     assert converged
     assert low < 1 + 1e-12
     assert early < whole
@@ -880,7 +880,7 @@ def test_a_local_search_below_no_rival_ends_early() -> None:
 def test_a_local_search_never_asks_for_more_than_it_has(d: int, budget: int, seed: int) -> None:
     x = np.random.default_rng(seed).normal(size=d)
     seen = Counted(waves)
-    (best, low, _), n = answered(polish(place(x), budget, np.inf, gradients=False), seen)
+    (best, low, _), n = answered(local_search(place(x), budget, np.inf, gradients=False), seen)
     assert n <= budget
     assert np.isfinite(best).all()
     assert low == np.inf or low in seen.values

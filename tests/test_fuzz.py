@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import slgh
-import slgh.engine.limits
+import slgh.engine.termination
 import slgh.engine.python_loop
 import slgh.engine.step
 import slgh.oracles
@@ -113,9 +113,9 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], Case]] = {
         {"params": PLAIN["params"] | {"update": "momentum"}},
     ),
     "one iteration too many": (
-        slgh.engine.limits.Limits,
-        "iterations",
-        lambda old: lambda self, *args: old(self, *args) + 1,
+        slgh.engine.termination,
+        "affordable_iterations",
+        lambda old: lambda *args: old(*args) + 1,
         {"method": "scale_free", "params": {"t1": 0.5, "samples": 2}, "max_iter": None, "max_evals": 100},
     ),
     "points leave the bounds": (
@@ -132,8 +132,8 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], Case]] = {
     ),
     "the target must be undercut": (
         slgh.engine.python_loop,
-        "_reached",
-        lambda old: lambda run, info: np.zeros(1, bool),
+        "status_after",
+        lambda old: lambda seen, *rest: old(seen._replace(value=None), *rest),
         {"target": 0.5},
     ),
 }

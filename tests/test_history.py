@@ -13,7 +13,7 @@ import pytest
 import slgh
 from cases import CASES, fun, starts
 from slgh.engine import history as histories
-from slgh.engine.history import History, Row
+from slgh.engine.history import History, HistoryRow
 from test_checkpoint import Stopper, fails_after
 
 CASE = CASES["zoslgh_r"]
@@ -183,7 +183,7 @@ def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[st
     """The columns after so many iterations; the last of the active problems ends after each of `ends`."""
     active = np.arange(history.B)
     for k in range(rows):
-        row = Row(k, 3 * k, active, {name: 1000.0 * active + k + i for i, name in enumerate(history.columns)})
+        row = HistoryRow(k, 3 * k, active, {name: 1000.0 * active + k + i for i, name in enumerate(history.columns)})
         if history.wants(k):
             history.record(row)
         if k in ends:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slgh.auto.replay_log import Outcome, ReplayLog
+from slgh.auto.replay_log import PhaseOutcome, ReplayLog
 
 ENDED = [
-    Outcome("landscape", np.array([1.0, 2.0]), np.inf, 1, 90),
-    Outcome("homotopy", np.array([0.5, 0.25]), 3.0, -1, 40),
+    PhaseOutcome("landscape", np.array([1.0, 2.0]), np.inf, 1, 90),
+    PhaseOutcome("homotopy", np.array([0.5, 0.25]), 3.0, -1, 40),
 ]
 ANSWERS = [np.array([4.0, np.nan, 5.0]), np.array([[6.0, 7.0]]), np.array([8.0])]
 
@@ -18,17 +18,17 @@ def written() -> ReplayLog:
     """Two phases have ended, and a third was given three answers, a gradient among them."""
     replay_log = ReplayLog()
     for outcome in ENDED:
-        replay_log.heard(np.zeros(3))
+        replay_log.append(np.zeros(3))
         replay_log.end(outcome)
     for answer in ANSWERS:
-        replay_log.heard(answer)
+        replay_log.append(answer)
     return replay_log
 
 
 def loaded(replay_log: ReplayLog) -> ReplayLog:
     """Another one that goes on from it."""
     again = ReplayLog()
-    again.load(replay_log.saved())
+    again.load(replay_log.save())
     return again
 
 
@@ -37,11 +37,15 @@ def test_stages_are_skipped_and_answers_repeated(read: int) -> None:
     """Also where it is saved again after so many of them."""
     replay_log = loaded(written())
     found = []
-    while replay_log.skips or replay_log.repeats:
+    while True:
         if len(found) == read:
             replay_log = loaded(replay_log)
             found, read = [], -1
-        found.append(replay_log.skip() if replay_log.skips else replay_log.repeat())
+        entry = replay_log.skipped()
+        entry = replay_log.repeated() if entry is None else entry
+        if entry is None:
+            break
+        found.append(entry)
     assert len(found) == len(ENDED) + len(ANSWERS)
     for outcome, expected in zip(found, ENDED, strict=False):
         assert outcome._replace(x=None) == expected._replace(x=None)
@@ -54,6 +58,6 @@ def test_stages_are_skipped_and_answers_repeated(read: int) -> None:
 
 def test_an_empty_journal_is_saved_too() -> None:
     again = loaded(ReplayLog())
-    assert not again.skips
-    assert not again.repeats
+    assert again.skipped() is None
+    assert again.repeated() is None
     assert again.outcomes == []

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from cases import CASES, Case, fun, grad, starts
+from slgh.auto.defaults import first_radius, first_widths
 from slgh.backends.masking import Host
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.engine.bounds import Box
-from slgh.engine.start import first_state
-from slgh.engine.state import State, map_leaves
-from slgh.engine.step import Plan, step
+from slgh.engine.state import draw_picks, first_state
+from slgh.engine.step import StepConfig, StepState, map_leaves, step
 from slgh.method import ObjectiveTraits, compose
 from slgh.problems import rosenbrock
 from slgh.protocols import Context
@@ -39,7 +39,7 @@ class StrictNoise:
         return strict.asarray(self.noise.every_xi(start, stop).copy())
 
 
-def to_strict(state: State) -> State:
+def to_strict(state: StepState) -> StepState:
     return map_leaves(strict.asarray, state)
 
 
@@ -53,7 +53,7 @@ def with_parts(case: Case) -> dict[str, Any]:
     return params | {"step": 0.01}
 
 
-def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> State:
+def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> StepState:
     """T iterations with the arrays of `xp`, answered by NumPy functions; `bad` makes some values NaN."""
     facts = ObjectiveTraits(
         closed_form=smooth is not None,
@@ -65,15 +65,18 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
     x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
     ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)
     keys = entropies(3, B)
-    state = first_state(x, Plan(method=method, ctx=ctx, ops=Host(np), box=box), box, T, keys)
+    config = StepConfig(method=method, ctx=ctx, ops=Host(np), box=box)
+    t = first_radius(x, box) if method.schedule.t1 is None else np.full(B, method.schedule.t1)
+    picks = draw_picks(keys, T, 0, exact=config.exact)
+    state = first_state(x, t, config, picks, first_widths(box, x.shape[1]))
     noise: Any = NumpyNoise(keys, x.shape[1], x.dtype, 7 if case.stochastic else None)
     if xp is strict:
         state, noise = to_strict(state), StrictNoise(noise)
         box = None if box is None else Box(strict.asarray(box.low), strict.asarray(box.high))
     ctx = Context(xp=xp, needs=method.schedule.needs, stochastic=case.stochastic)
-    plan = Plan(method=method, ctx=ctx, ops=Host(xp), box=box)
+    config = StepConfig(method=method, ctx=ctx, ops=Host(xp), box=box)
     for k in range(T):
-        talk = step(state, k, k % method.oracle.period == 0, noise, plan)
+        talk = step(state, k, k % method.oracle.period == 0, noise, config)
         values = None
         while True:
             try:

@@ -54,11 +54,11 @@ class Method:
 
     @property
     def planned(self) -> bool:
-        """Whether the schedule or the update needs to know the number of iterations, as a field `iterations`."""
+        """True if the schedule or the update needs to know the number of iterations, as a field `iterations`."""
         return any(getattr(part, "planned", False) for part in (self.schedule, self.update))
 
     def over(self, iterations: float) -> Method:
-        """The method with the number of iterations where its parts need it."""
+        """Return the method with the number of iterations in the parts that need it."""
         told = {
             slot: dataclasses.replace(part, iterations=iterations)
             for slot in ("schedule", "update")
@@ -231,8 +231,75 @@ class ObjectiveTraits:
     terms: int | None = None
 
 
-def compose(method: str | Method, params: Mapping[str, Any], facts: ObjectiveTraits) -> Method:
-    """Turn a name (or a Method), swapped parts and hyperparameters into a bound Method.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """A method before its parts are built: classes or instances by slot, and the values of their fields."""
+
+    name: str
+    reports: str
+    floor: Any
+    parts: Mapping[str, Any]
+    values: Mapping[str, Mapping[str, Any]]
+    given: frozenset[str]
+    """Names that the user has set: slots and fields."""
+
+    @property
+    def planned(self) -> bool:
+        """True if the schedule or the update needs to know the number of iterations, as a field `iterations`."""
+        return any(getattr(part, "planned", False) for part in self.parts.values())
+
+    def fill(self, slot: str, **values: Any) -> Composition:
+        """Set fields of one part."""
+        return dataclasses.replace(self, values={**self.values, slot: {**self.values[slot], **values}})
+
+    def swap(self, slot: str, part: Any) -> Composition:
+        """Replace one part by a complete instance."""
+        return dataclasses.replace(self, parts={**self.parts, slot: part}, values={**self.values, slot: {}})
+
+    def over(self, iterations: float) -> Composition:
+        """Fill in the number of iterations of the parts that need it."""
+        filled = self
+        for slot, part in self.parts.items():
+            if getattr(part, "planned", False):
+                filled = filled.fill(slot, iterations=iterations)
+        return filled
+
+    def part(self, slot: str) -> Any:
+        """Build one part."""
+        part, values = self.parts[slot], self.values[slot]
+        return part(**values) if isinstance(part, type) else dataclasses.replace(part, **values) if values else part
+
+    def build(self) -> Method:
+        """Build the method."""
+        return Method(
+            oracle=self.part("oracle"),
+            schedule=self.part("schedule"),
+            update=self.part("update"),
+            floor=self.floor,
+            reports=self.reports,
+            name=self.name,
+        )
+
+    def require_complete(self, *, later: frozenset[str] = frozenset()) -> None:
+        """Raise if a field without a default has no value. Those in `later` may be filled in later."""
+        missing = [
+            f.name
+            for slot, part in self.parts.items()
+            if dataclasses.is_dataclass(part)
+            for f in dataclasses.fields(part)
+            if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+            if f.name not in self.values[slot] and f.name not in later and isinstance(part, type)
+        ]
+        if missing:
+            raise MissingParameters(
+                f"`{self.name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right "
+                f"value depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}"
+                + _instead(self.name, missing)
+            )
+
+
+def read_composition(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits) -> Composition:
+    """Turn a name (or a Method), swapped parts and hyperparameters into a Composition.
 
     `params` may hold `oracle`, `schedule`, `update` (a name, a class or an instance), `floor` or `noise`, and any
     field of the three parts.
@@ -246,33 +313,45 @@ def compose(method: str | Method, params: Mapping[str, Any], facts: ObjectiveTra
     else:
         checks.choice("method", method, list(METHODS))
         recipe = METHODS[method]
-        if recipe.stochastic and not facts.stochastic:
+        if recipe.stochastic and not traits.stochastic:
             raise ValueError(f"`method` {method!r} is for stochastic functions: pass `sample_xi`.")
         name, base, defaults, reports = method, recipe, dict(recipe.defaults), recipe.reports
         floor = None
     swapped = {slot: given.pop(slot) for slot in SLOTS if slot in given}
     parts = {slot: swapped.get(slot, getattr(base, slot)) for slot in SLOTS}
-    if name in SCALE_FREE and "oracle" not in swapped and (facts.closed_form or facts.gradient):
+    if name in SCALE_FREE and "oracle" not in swapped and (traits.closed_form or traits.gradient):
         parts["oracle"] = "sampled_gradient"
-    if facts.closed_form and parts["oracle"] == "sampled_gradient":
+    if traits.closed_form and parts["oracle"] == "sampled_gradient":
         parts["oracle"] = "closed_form"
-    classes = {slot: _resolve(slot, part) for slot, part in parts.items()}
+    parts = {slot: _resolve(slot, part) for slot, part in parts.items()}
     floor = _floor(given, floor)
     values: dict[str, dict[str, Any]] = {}
-    for slot, part in classes.items():
+    for slot, part in parts.items():
         fields = _fields(part)
         own = {} if isinstance(part, type) else {n: getattr(part, n) for n in fields}
         own |= {n: v for n, v in defaults.items() if n in fields and slot not in swapped}
         own |= {n: given[n] for n in fields if n in given}
         if "terms" in fields:
-            own["terms"] = facts.terms
+            own["terms"] = traits.terms
         values[slot] = {n: checks.plain(v) for n, v in own.items()}
-    _refuse_unknown(name, given, classes)
-    _refuse_missing(name, classes, values)
-    built = {slot: _build(part, values[slot]) for slot, part in classes.items()}
-    bound = Method(**built, floor=checks.plain(floor), reports=reports, name=name)
-    _refuse_mismatch(bound, facts)
-    return bound
+    _refuse_unknown(name, given, parts)
+    return Composition(
+        name=name,
+        reports=reports,
+        floor=checks.plain(floor),
+        parts=parts,
+        values=values,
+        given=frozenset(params),
+    )
+
+
+def compose(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits) -> Method:
+    """Build a method from a name (or a Method), swapped parts and hyperparameters."""
+    composition = read_composition(method, params, traits)
+    composition.require_complete()
+    built = composition.build()
+    refuse_mismatch(built.name, built.oracle, built.schedule, built.floor, traits)
+    return built
 
 
 def _resolve(slot: str, part: Any) -> Any:
@@ -314,21 +393,6 @@ class MissingParameters(TypeError):
     """A method was not given what has no default."""
 
 
-def _refuse_missing(name: str, classes: Mapping[str, Any], values: Mapping[str, Mapping[str, Any]]) -> None:
-    missing = [
-        f.name
-        for slot, part in classes.items()
-        if dataclasses.is_dataclass(part)
-        for f in dataclasses.fields(part)
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in values[slot]
-    ]
-    if missing:
-        raise MissingParameters(
-            f"`{name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right value "
-            f"depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}" + _instead(name, missing)
-        )
-
-
 def _instead(name: str, missing: list[str]) -> str:
     """What may be done instead of passing a parameter."""
     if name == "auto":
@@ -337,29 +401,27 @@ def _instead(name: str, missing: list[str]) -> str:
     return f'{theory}, or method="auto", which needs no tuning.'
 
 
-def _build(part: Any, values: Mapping[str, Any]) -> Any:
-    return part(**values) if isinstance(part, type) else dataclasses.replace(part, **values) if values else part
-
-
-def _refuse_mismatch(method: Method, facts: ObjectiveTraits) -> None:
-    name, oracle, schedule = method.name, method.oracle, method.schedule
-    if oracle.asks == "gradients" and not (facts.gradient or facts.closed_form or facts.differentiable):
+def refuse_mismatch(
+    name: str, oracle: Oracle, schedule: Schedule, floor: float | None, traits: ObjectiveTraits
+) -> None:
+    """Raise if the parts do not fit the objective."""
+    if oracle.asks == "gradients" and not (traits.gradient or traits.closed_form or traits.differentiable):
         raise ValueError(
             f"`{name}` needs gradients: pass `grad` (an Optimizer: gradients=True) or a closed form as `fun`, or "
             "take a zeroth-order method."
         )
-    if oracle.asks == "closed form" and not facts.closed_form:
+    if oracle.asks == "closed form" and not traits.closed_form:
         raise ValueError("`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace.")
     if oracle.name == "variance_reduced" and getattr(oracle, "terms", None) is None:
         raise ValueError(f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`.")
-    if "F_next" in schedule.needs and facts.stochastic:
+    if "F_next" in schedule.needs and traits.stochastic:
         raise ValueError(
             "`rule` 'F' compares values of F at one t, which a stochastic closed form has not: take rule='f'."
         )
     if oracle.rounding is not None and oracle.rounding < 1:
         if schedule.t1 == 0:
             raise ValueError(f"`t1` must be above 0 for {name!r}, whose oracle divides by t; got t1=0.")
-        if method.floor == 0 and schedule.needs & {"trace", "slope"}:
+        if floor == 0 and schedule.needs & {"trace", "slope"}:
             raise ValueError(
                 f"`floor` must be above 0 for {name!r}, the paper's eps': t may fall to it at once; got floor=0."
             )

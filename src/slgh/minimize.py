@@ -9,15 +9,28 @@ from typing import Any
 import numpy as np
 
 from slgh import checks
+from slgh.auto import defaults
+from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
-from slgh.engine.arguments import make_run, read_data, read_sample_xi, read_x0
+from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.compiled_loop import compile_loop
 from slgh.engine.compiled_step import Advance
+from slgh.engine.config import make_config
 from slgh.engine.executors import open_workers
 from slgh.engine.interrupts import Interrupts
-from slgh.engine.objective import Objective, is_closed_form, read_functions, refuse_functions, refuse_workers
+from slgh.engine.objective import (
+    Objective,
+    Pointwise,
+    Vectorized,
+    is_closed_form,
+    read_functions,
+    refuse_functions,
+    refuse_workers,
+)
+from slgh.engine.recorder import Recorder
+from slgh.engine.requests import INTERRUPTED
 from slgh.engine.run import Run
+from slgh.engine.snapshot import open_checkpoint
 from slgh.method import Method, ObjectiveTraits
 from slgh.protocols import Watch
 from slgh.result import Result
@@ -179,25 +192,13 @@ def minimize(
     [0.819 0.671]
     """
     backend = backend_of(x0)
-    x = read_x0(x0, backend, batched=batched)
-    rows = read_data(data, backend, len(x), batched=batched)
-    xi = read_sample_xi(sample_xi)
     extra = args if isinstance(args, tuple) else (args,)
     refuse_functions(fun, grad, extra, backend)
-    closed = is_closed_form(fun)
-    run = make_run(
-        x,
-        backend,
+    arguments = Arguments(
+        x0=x0,
         method=method,
-        facts=ObjectiveTraits(
-            closed_form=closed,
-            gradient=grad is not None,
-            differentiable=backend.differentiates and not closed,
-            stochastic=xi is not None,
-            terms=xi if isinstance(xi, int) else None,
-        ),
-        sample_xi=xi,
-        data=rows,
+        sample_xi=sample_xi,
+        data=data,
         bounds=bounds,
         batched=batched,
         max_evals=max_evals,
@@ -214,62 +215,89 @@ def minimize(
         batch_size=batch_size,
         params=params,
     )
-    asks = run.plan.method.oracle.asks
+    closed = is_closed_form(fun)
+    traits = ObjectiveTraits(
+        closed_form=closed, gradient=grad is not None, differentiable=backend.differentiates and not closed
+    )
+    run = make_run(arguments, traits)
+    asks = run.config.step.method.oracle.asks
     functions = read_functions(
         fun,
         grad,
-        backend=backend,
+        backend=run.config.backend,
         args=extra,
         vectorized=vectorized,
         batched=batched,
         differentiate=asks == "gradients",
         watched=watch is not None,
     )
+    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, raises=on_nonfinite == "raise")
+
+
+def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
+    """Make the run that the arguments describe."""
+    saver = open_checkpoint(arguments.checkpoint)
+    saved_seed = saver.found[0].seed if saver and saver.found else None
+    config = make_config(arguments, traits, defaults, saved_seed=saved_seed)
+    recorder = Recorder(
+        config,
+        history=arguments.history,
+        callback=read_callback(arguments.callback),
+        saver=saver,
+        progress=arguments.progress,
+    )
+    return Run(config, recorder, Portfolio(config) if config.phases else None)
+
+
+def drive(
+    run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled: bool | None, tf32: bool, raises: bool
+) -> Result:
+    """Call the user's functions until the run ends."""
+    backend = run.config.backend
     refuse_workers(workers, functions)
-    python = "on_nonfinite='raise' looks at every value" if on_nonfinite == "raise" else ""
+    reason = "on_nonfinite='raise' looks at every value" if raises else ""
     if checks.plain(workers) not in (None, 1):
-        python = "workers call fun from Python"
+        reason = "workers call fun from Python"
+    differences = run.config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
-    with Interrupts() as interrupts, backend.session(differences=asks == "values" and not tf32):
+    with Interrupts() as interrupts, backend.session(differences=differences):
         interrupts.in_user_code = True  # compiling calls the user's function, and there is no result yet
-        functions = compile_loop(run, functions, rows, compiled=compiled, python=python)
+        functions = run.compile(functions, compiled=compiled, python=reason)
         interrupts.in_user_code = False
-        objective = Objective(functions, backend=backend, data=rows, raise_nonfinite=on_nonfinite == "raise")
+        objective = Objective(functions, backend=backend, data=run.config.data, raise_nonfinite=raises)
         with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
             functions.mappers[:] = mappers
-            return _drive(run, objective, interrupts)
+            return _answer_requests(run, objective, interrupts)
 
 
-def _drive(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
-    """Answer the run's queries until it ends. The user's code runs outside our handling of floating-point errors."""
-    talk = run.conversation()
+def _answer_requests(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
+    """Answer requests until the run ends. The user's code sees its own handling of floating-point errors."""
+    requests = run.requests()
+    answer: Any = None
     try:
-        values: Any = None
         while True:
             try:
                 with np.errstate(all="ignore"):
-                    query = talk.send(values)
+                    request = requests.send(answer)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
             try:
                 interrupts.in_user_code = True
                 if interrupts.pending:
                     raise KeyboardInterrupt
-                if isinstance(query, Advance):
+                if isinstance(request, Advance):
                     interrupts.in_user_code = False
-                    assert run.loop is not None
-                    values = run.loop.advance(*query)
+                    answer = run.advance_block(request)
                 else:
-                    values = objective(query, run.rows, run.answers)
+                    answer = objective(request)
                     interrupts.in_user_code = False
-                    run.count(query)
             except KeyboardInterrupt:
                 interrupts.in_user_code = interrupts.pending = False
                 if interrupts.nested:
                     raise
-                values = run.interrupt(query)
+                answer = INTERRUPTED
     except BaseException as error:
         interrupts.in_user_code = False  # Ctrl-C must not replace the exception while the run is saved
         run.close_after(error)
-        talk.close()
+        requests.close()
         raise

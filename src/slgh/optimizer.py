@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends import backend_of
-from slgh.engine.arguments import make_run, read_sample_xi, read_x0
+from slgh.engine.arguments import Arguments
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.interrupts import Interrupts
+from slgh.engine.requests import Evaluate
 from slgh.method import Method, ObjectiveTraits
-from slgh.protocols import Query
+from slgh.minimize import make_run
 from slgh.result import Result, Status
 
 
@@ -69,85 +69,84 @@ class Optimizer:
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         **params: Any,
     ) -> None:
-        xi = read_sample_xi(sample_xi)
-        backend = backend_of(x0)
-        self._backend = backend
         self._run = make_run(
-            read_x0(x0, backend, batched=batched),
-            backend,
-            method=method,
-            facts=ObjectiveTraits(
-                gradient=gradients, stochastic=xi is not None, terms=xi if isinstance(xi, int) else None
+            Arguments(
+                x0=x0,
+                method=method,
+                sample_xi=sample_xi,
+                bounds=bounds,
+                batched=batched,
+                max_evals=max_evals,
+                max_iter=max_iter,
+                max_seconds=max_seconds,
+                target=target,
+                seed=seed,
+                callback=callback,
+                progress=progress,
+                history=history,
+                on_nonfinite=on_nonfinite,
+                checkpoint=checkpoint,
+                params=params,
             ),
-            sample_xi=xi,
-            bounds=bounds,
-            batched=batched,
-            max_evals=max_evals,
-            max_iter=max_iter,
-            max_seconds=max_seconds,
-            target=target,
-            seed=seed,
-            callback=callback,
-            progress=progress,
-            history=history,
-            on_nonfinite=on_nonfinite,
-            checkpoint=checkpoint,
-            params=params,
+            ObjectiveTraits(gradient=gradients),
         )
+        self._backend = self._run.config.backend
         self._raises = on_nonfinite == "raise"
-        self._talk = self._run.conversation()
-        self._query: Query | None = None
+        self._requests = self._run.requests()
+        self._request: Evaluate | None = None
         self._result: Result | None = None
         self._status = Status.RUNNING
         self._advance(None)
 
     def _advance(self, values: Any) -> None:
-        """Go on to the next query. Ctrl-C is raised when the values have been taken in: the run can then go on."""
+        """Go on to the next request. Ctrl-C is raised when the values have been taken in: the run can then go on."""
         with Interrupts() as interrupts:
             try:
                 with np.errstate(all="ignore"), self._backend.session(differences=True):
-                    self._query = self._talk.send(values)  # type: ignore[assignment]
+                    request = self._requests.send(values)
+                assert isinstance(request, Evaluate)
+                self._request = request
             except StopIteration as end:
-                self._query, self._result = None, end.value
+                self._request, self._result = None, end.value
             except BaseException as error:
-                self._query = None
+                self._request = None
                 self._status = Status.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Status.FAILED
                 self._run.close_after(error)
                 raise
         if interrupts.pending:
             raise KeyboardInterrupt
 
-    def _pending(self) -> Query:
-        if self._query is None:
+    def _pending(self) -> Evaluate:
+        if self._request is None:
             raise RuntimeError("The run has ended: see `stop()` and `result`.")
-        return self._query
+        return self._request
 
     @property
     def asks(self) -> str:
         """What `tell` expects for the points that are asked: "fun", one value each, or "grad", one gradient each."""
-        return self._pending().what
+        return self._pending().query.what
 
     @property
     def active(self) -> NDArray[np.intp]:
         """The problems of the batch that the points belong to, in their order."""
-        return self._run.rows.copy()
+        return (self._run.active if self._request is None else self._request.rows).copy()
 
     @property
     def xi(self) -> Any:
         """The samples (n, ...), batched (B, n, ...), that go with the points of a stochastic function."""
-        xi = self._pending().xi
-        return None if xi is None else self._backend.give(xi if self._run.batched else xi[0])
+        xi = self._pending().query.xi
+        return None if xi is None else self._backend.to_library(xi if self._run.config.batched else xi[0])
 
     def ask(self) -> Any:
         """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
-        points = self._pending().points
-        return self._backend.copy(points if self._run.batched else points[0])
+        points = self._pending().query.points
+        return self._backend.copy(points if self._run.config.batched else points[0])
 
     def tell(self, points: Any, values: Any) -> None:
         """Give the values (n,), or gradients (n, d), of the points that were asked; batched with leading axis B."""
-        query = self._pending()
+        query = self._pending().query
         backend = self._backend
-        asked = query.points if self._run.batched else query.points[0]
+        asked = query.points if self._run.config.batched else query.points[0]
         if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(asked)):
             raise ValueError("`points` must be those of the last `ask`, in their order.")
         shape = tuple(asked.shape if query.what == "grad" else asked.shape[:-1])
@@ -158,12 +157,11 @@ class Optimizer:
             )
         if self._raises and not np.isfinite(backend.host(array)).all():
             raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
-        self._run.count(query)
-        self._advance(array if self._run.batched else array[None])
+        self._advance(array if self._run.config.batched else array[None])
 
     def stop(self) -> bool:
         """Whether the run has ended."""
-        return self._query is None
+        return self._request is None
 
     @property
     def result(self) -> Result:
@@ -173,22 +171,4 @@ class Optimizer:
         """
         if self._result is not None:
             return self._result
-        run = self._run
-        run.gather()
-        if run.plan.ctx.stochastic:
-            with np.errstate(all="ignore"):
-                x, fun = run.inside(run.whole.x), np.full_like(run.whole.t, np.nan)
-        else:
-            x, fun = run.whole.x_best, run.whole.f_best
-        best: dict[str, Any] = {"x": x, "fun": fun, "t": run.whole.t}
-        give = self._backend.give
-        best = {n: give(a) if run.batched else give(a[0]) if a.ndim > 1 else a[0] for n, a in best.items()}
-        return Result(
-            **best,
-            nit=run.k,
-            nfev=run.nfev,
-            njev=run.njev,
-            status=self._status,
-            success=False,
-            message=self._status.message,
-        )
+        return self._run.interim_result(self._status)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slgh.attack.memory import within_memory
 from slgh.attack.plan import Pass
 from slgh.backends import backend_of
-from slgh.engine.arguments import read_checkpoint
+from slgh.engine.snapshot import open_checkpoint
 from slgh.engine.checkpoint import Checkpoint
 from slgh.result import Result, Status
 
@@ -68,7 +68,7 @@ def go_through(
 
 def _checkpoints(checkpoint: str | os.PathLike[str] | Checkpoint | None, n: int) -> list[Checkpoint | None]:
     """Those of n passes: the first has the file that is given, the second one beside it, and so on."""
-    saver = read_checkpoint(checkpoint)
+    saver = open_checkpoint(checkpoint)
     if saver is None:
         return [None] * n
     path = Path(os.path.abspath(saver.settings.path))
@@ -83,6 +83,6 @@ def _checkpoints(checkpoint: str | os.PathLike[str] | Checkpoint | None, n: int)
 
 def _kept_at_once(checkpoint: Checkpoint | None) -> int | None:
     """How many images at a time the run in a checkpoint had, where memory did not suffice for all."""
-    saver = read_checkpoint(checkpoint)
-    kept = saver.found[0]["identity"].get("batch_size") if saver and saver.found else None
+    saver = open_checkpoint(checkpoint)
+    kept = saver.found[0].identity.get("batch_size") if saver and saver.found else None
     return None if kept is None else int(kept["problems"])

@@ -1,40 +1,38 @@
-"""A look at f before anything else is decided: is it smooth, rugged or noisy along a few lines through the start?"""
+"""A check of f before anything else is decided: is it smooth, rugged or noisy along a few lines through the start?"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from enum import IntEnum
 
 import numpy as np
 
-from slgh.auto.request import Floats, Request
+from slgh.auto.replay_log import Evaluating, Evaluation, Floats
 
 POINTS = 16
-"""Points on a line, the start among them."""
+"""Points per line, the start included."""
 
-LINES = 6
-"""So many lines at most."""
+MAX_LINES = 6
 
-SHARE = 0.06
-"""And no more of the budget than this share for them."""
+MAX_SHARE = 0.06
+"""Maximum share of the budget."""
 
-REACH = 0.5
-"""How long a line is, as a part of the way to a point drawn from the whole region. In many variables the bowl under the
-ripples begins to drown them: of 40 draws in 640 variables the training function f3 is taken for smooth in 3. Half as
-long a line would see them there, but not those of Rastrigin's function, which are wider."""
+LINE_LENGTH = 0.5
+"""Length of a line, as a share of the way to a random point of the region. In many variables the bowl under the ripples
+begins to hide them: in 640 variables the training function f3 counts as smooth in 3 of 40 draws. Lines of half the
+length would see its ripples, but not those of Rastrigin's function, which are wider."""
 
-BENDS = 4.5
-"""f is rugged where its second differences along a line change their sign this often, by the median over the lines. A
-quartic has 2 such changes at most, Rastrigin's function about 6, pure noise 10, of the 13 that are possible. Of 40
-draws on the training functions of benchmarks/coco.py in 20, 40 and 160 variables, f3, f15 and f17 are taken for rugged
-in all, and of the smooth ones those with the most bends, f2 and f10, in 4 at most."""
+RUGGED_SIGN_CHANGES = 4.5
+"""f is rugged if the median number of sign changes of its second differences along a line is at least this. A quartic
+has at most 2, Rastrigin's function about 6, pure noise 10, and 13 are possible. In 40 draws on the training functions
+of benchmarks/coco.py in 20, 40 and 160 variables, f3, f15 and f17 always count as rugged. Of the smooth ones, those
+with the most sign changes, f2 and f10, do so in at most 4 draws."""
 
-ROUNDING = 16
-"""Differences of so many units in the last place are none."""
+ROUNDING_ULPS = 16
+"""Differences below this many ulps count as zero."""
 
 
 class Landscape(IntEnum):
-    """What f looks like."""
+    """Shape of f along lines through the start."""
 
     SMOOTH = 0
     RUGGED = 1
@@ -42,45 +40,50 @@ class Landscape(IntEnum):
 
 
 def affordable_lines(budget: int) -> int:
-    """How many lines a budget of evaluations allows: 0 where it is too small to look."""
-    return min(LINES, int(SHARE * budget) // (POINTS + 1))
+    """Return the number of lines that a budget of evaluations allows, 0 if it is too small."""
+    return min(MAX_LINES, int(MAX_SHARE * budget) // (POINTS + 1))
 
 
-def look(x: Floats, ends: Floats, eps: float) -> Generator[Request, Floats, Landscape]:
-    """Ask for f on the lines from x (d,) toward the `ends` (n, d), and judge; `eps` is that of f's numbers.
+def check_landscape(x: Floats, ends: Floats, eps: float) -> Evaluating[Landscape]:
+    """Evaluate f on the lines from x (d,) toward the `ends` (n, d), and classify it.
 
-    Second differences do not see the slope, which in many variables drowns everything else. Where f is asked twice and
-    answers differently, it is noisy: at the start, which is on every line, and where each line bends most sharply,
-    which is where an outlier would be if most values had no noise.
+    Second differences do not contain the slope, which in many variables hides everything else. f is noisy if it returns
+    different values at the same point. Two kinds of points are evaluated again: the start, which is on every line, and
+    the point of each line with the largest second difference, where an outlier would be if most values had no noise.
+
+    Parameters
+    ----------
+    eps
+        Machine epsilon of x.
     """
     n = len(ends)
-    share = np.linspace(0.0, REACH, POINTS)[None, :, None]
+    share = np.linspace(0.0, LINE_LENGTH, POINTS)[None, :, None]
     points = x + share * (ends - x)[:, None, :]
     points = np.where(np.isfinite(points), points, (1 - share) * x + share * ends[:, None, :])  # ends - x may overflow
-    values = yield Request(points.reshape(n * POINTS, -1))
+    values = yield Evaluation(points.reshape(n * POINTS, -1))
     lines = _known(values.reshape(n, POINTS))
     with np.errstate(over="ignore"):
         second = _known(np.diff(lines, 2))
-    rounding = ROUNDING * _eps(lines, eps) * np.fmax.reduce(np.abs(lines), axis=1)
+    rounding = ROUNDING_ULPS * _eps(lines, eps) * np.fmax.reduce(np.abs(lines), axis=1)
     sharpest = 1 + np.argmax(np.nan_to_num(np.abs(second)), axis=1)
-    again = yield Request(points[np.arange(n), sharpest])
+    again = yield Evaluation(points[np.arange(n), sharpest])
     starts = np.broadcast_to(lines[0, 0], n)
     if not (_same(lines[:, 0], starts, rounding) and _same(lines[np.arange(n), sharpest], _known(again), rounding)):
         return Landscape.NOISY
-    bends = [_bends(*line) for line in zip(second, rounding, strict=True)]
-    return Landscape.RUGGED if np.median(bends) >= BENDS else Landscape.SMOOTH
+    changes = [_sign_changes(*line) for line in zip(second, rounding, strict=True)]
+    return Landscape.RUGGED if np.median(changes) >= RUGGED_SIGN_CHANGES else Landscape.SMOOTH
 
 
 def _known(values: Floats) -> Floats:
-    """The values, NaN where they are not finite."""
+    """Replace values that are not finite by NaN."""
     return np.where(np.isfinite(values), values, np.nan)
 
 
 def _eps(values: Floats, eps: float) -> float:
-    """That of f's numbers: where all are numbers of single precision, they were computed so, whatever their type is.
+    """Return the precision of f's values. If all fit into single precision, they were computed in it.
 
-    Four times that, since such values are mostly sums of many terms, which depend on how many points f is asked for at
-    once: of 40 networks of 784 inputs one was taken for noisy without it.
+    Such values are mostly sums of many terms, which depend on the number of points per call. Hence the factor 4:
+    without it, one of 40 networks of 784 inputs counted as noisy.
     """
     with np.errstate(over="ignore"):
         single = values.astype(np.float32) == values
@@ -88,12 +91,12 @@ def _eps(values: Floats, eps: float) -> float:
 
 
 def _same(once: Floats, twice: Floats, rounding: Floats) -> bool:
-    """Whether f has answered the same twice; NaN is the same as NaN."""
+    """Return True if f has returned the same values twice. NaN equals NaN."""
     return bool(np.all((np.abs(once - twice) <= rounding) | (np.isnan(once) & np.isnan(twice))))
 
 
-def _bends(second: Floats, rounding: float) -> int:
-    """How often second differences change their sign, but for rounding; where not all are known, more than possible."""
+def _sign_changes(second: Floats, rounding: float) -> int:
+    """Count sign changes of second differences above rounding. If some are unknown, return a large count."""
     if np.isnan(second).any():
         return POINTS
     return int(np.count_nonzero(np.diff(np.sign(second[np.abs(second) > rounding]))))

@@ -1,69 +1,69 @@
-"""Local search from values of f or from its gradient, as a generator of requests."""
+"""Local search from values of f or from its gradient, as a generator of evaluations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.auto.model_search import search
 from slgh.auto.quasi_newton import lbfgsb
-from slgh.auto.request import Floats, Request
-
-T = TypeVar("T")
-Asking = Generator[Request, Floats, T]
-"""A computation that yields requests, is sent their answers, and returns a T."""
+from slgh.auto.replay_log import Evaluating, Evaluation, Floats
+from slgh.engine import bad_values
 
 UNIT = 0.4
-"""The solver's unit of length in units of t1 and the widths: its first step is 1 long. A tenth of the box."""
+"""Length of the solver's first step, in units of t1 and the widths. It is a tenth of the box."""
 
 MEMORY = 100
-"""Pairs that L-BFGS-B remembers. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations by differences end at
+"""Correction pairs of L-BFGS-B. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations by differences end at
 f - fopt = 127 with its usual 10, at 4 with 60 and at 0.6 with 120 (training instances 1 to 3)."""
 
-MEMORY_NUMBERS = 10_000_000
-"""Unless that is more numbers than this."""
+MAX_MEMORY_NUMBERS = 10_000_000
+"""Maximum number of array elements in the correction pairs."""
 
-FEW, SHORT = 10, 30
-"""In up to 10 variables, a budget below 30 gradients by differences goes to a model-based search, which needs none."""
+MODEL_MAX_VARIABLES = 10
+"""Maximum number of variables for the model-based search, which needs no gradient."""
 
-STILL = 3
-"""Calls in a row that change f by rounding alone end the solver."""
+MODEL_MAX_GRADIENTS = 30
+"""The model-based search is used if the budget is below this many gradients by differences."""
 
-STEEP = 1000.0
-"""How long the first gradient is in the solver's units: L-BFGS-B takes the Hessian for 1 at first, and does better
-to begin with too long a step, which it then shortens, than with too short a one."""
+MAX_STALLED_CALLS = 3
+"""Calls in a row that change f by no more than rounding end the solver."""
 
-ROUGHLY = 1e-9
-"""f hardly changes where a step changes it by this share of where the solver began."""
+FIRST_GRADIENT_NORM = 1000.0
+"""Norm of the first gradient in the solver's units. L-BFGS-B starts with the identity as Hessian. It does better with
+too long a first step, which it then shortens, than with too short a one."""
 
-CHUNK = 1 << 22
-"""So many numbers the points of one request have at most."""
+ROUGH_TOLERANCE = 1e-9
+"""Relative change of f per step below which a search stops that has not come below the incumbent."""
+
+MAX_REQUEST_NUMBERS = 1 << 22
+"""Maximum number of array elements in one request."""
 
 
 class LocalMinimum(NamedTuple):
-    """The lowest point found, f there, and whether the solver came to its end, not the budget."""
+    """The lowest point found, f there, and True if the solver converged before the budget was spent."""
 
     x: Floats
     fun: float
     converged: bool
 
 
-class Spent(Exception):
-    """The budget does not allow what the solver would ask next."""
+class BudgetSpent(Exception):
+    """The budget does not allow the next evaluations."""
 
 
-class Settled(Exception):
-    """f changes by rounding alone, or the solver has left all bounds."""
+class Converged(Exception):
+    """f changes by no more than rounding, or the solver's numbers have overflowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """Where the solver works: from `x`, in units of `unit` (d,), within `low` and `high`, on numbers of `dtype`."""
+class SearchRegion:
+    """Start `x`, units of length `unit`, and bounds, (d,) each. `dtype` is that of the points that f sees."""
 
     x: Floats
     unit: Floats
@@ -72,94 +72,115 @@ class Place:
     dtype: Any
 
     def at(self, z: Floats) -> Floats:
-        """The point x + unit z, rounded as the user's function will see it, within the bounds."""
+        """Return the point x + unit z, rounded as f will see it, within the bounds."""
         return np.asarray(np.clip((self.x + self.unit * z).astype(self.dtype).astype(float), self.low, self.high))
 
     def nearest(self, x: Floats) -> Floats:
-        """The finite point within the bounds that is nearest to x, rounded as the user's function will see it."""
+        """Return the finite point within the bounds nearest to x, rounded as f will see it."""
         largest = float(np.finfo(self.dtype).max)
         inside = np.clip(x, np.maximum(self.low, -largest), np.minimum(self.high, largest))
         return inside.astype(self.dtype).astype(float)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Those of z."""
+        """Return the bounds of z."""
         return (self.low - self.x) / self.unit, (self.high - self.x) / self.unit
 
 
-def polish(place: Place, budget: int, incumbent: float, *, gradients: bool) -> Asking[LocalMinimum]:
-    """Descend from a place by at most `budget` evaluations.
+def local_search(
+    region: SearchRegion, budget: int, incumbent: float, *, gradients: bool, penalize: bool = False
+) -> Evaluating[LocalMinimum]:
+    """Descend from a point with at most `budget` evaluations.
 
-    By L-BFGS-B on forward differences, and from where they see nothing more on central ones; on gradients where there
-    are any. In few variables and on a short budget by quadratic models. Unless it gets below the `incumbent`, it stops
-    as soon as f hardly changes.
+    L-BFGS-B on gradients if there are any, else on forward differences and, once they find nothing more, on central
+    ones. In few variables and on a small budget, a trust-region search on quadratic models.
+
+    Parameters
+    ----------
+    incumbent
+        Lowest value of earlier phases. A search that does not get below it stops as soon as f hardly changes.
+    penalize
+        Bad-value policy: replace bad values by the worst finite one of this search. Otherwise they are rejected.
     """
-    d = place.x.size
-    objective = _Counted(place, budget)
-    if not gradients and d <= FEW and budget < SHORT * (d + 1):
+    d = region.x.size
+    objective = _Counted(region, budget, penalize=penalize)
+    if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
         return (yield from _model_based(objective))
     return (yield from _lbfgsb(objective, incumbent, gradients=gradients))
 
 
 class _Counted:
-    """f in the solver's units, within the budget; keeps the lowest point.
+    """f in the solver's units, within the budget. Keeps the lowest point.
 
-    Values count from the first one, in units that make the first gradient STEEP long, so that the solver sees the same
-    numbers for f and for a multiple of it.
+    Values are relative to the first one, in units that give the first gradient the norm FIRST_GRADIENT_NORM. So the
+    solver sees the same numbers for f and for a multiple of it.
     """
 
-    def __init__(self, place: Place, budget: int) -> None:
-        self.place, self.left = place, budget
-        self.x, self.fun = place.x, np.inf
+    def __init__(self, region: SearchRegion, budget: int, *, penalize: bool) -> None:
+        self.region, self.left = region, budget
+        self.x, self.fun = region.x, np.inf
         self.first, self.size, self.worst = np.nan, 0.0, -np.inf
-        self.still = 0
-        self.eps = float(np.finfo(place.dtype).eps)
+        self.penalty = -np.inf if penalize else None
+        """Value in place of bad ones. None: they are rejected."""
+        self.stalled = 0
+        self.eps = float(np.finfo(region.dtype).eps)
 
-    def request(self, points: Floats, *, gradient: bool = False, stands: bool = False) -> Asking[Floats]:
+    def request(self, points: Floats, *, gradient: bool = False, is_step: bool = False) -> Evaluating[Floats]:
         if len(points) > self.left:
-            raise Spent
+            raise BudgetSpent
         self.left -= len(points)
-        return np.asarray((yield Request(points, gradient, stands)), float)
+        values = np.asarray((yield Evaluation(points, gradient, is_step)), float)
+        return values if gradient or self.penalty is None else self._penalized(values, self.penalty)
+
+    def _penalized(self, values: Floats, worst: float) -> Floats:
+        """Replace bad values by the worst finite value so far. They stay NaN before there is one."""
+        finite = np.isfinite(values)
+        answer, worst_after = bad_values.clean(
+            values[None], None if finite.all() else finite[None], np.array([worst]), penalize=True, xp=np
+        )
+        self.penalty = float(worst_after[0])
+        usable = np.ones(values.shape, bool) if answer.ok is None else answer.ok[0] > 0
+        return np.where(usable, answer.values[0], np.nan)
 
     def see(self, x: Floats, fun: float) -> float:
-        """Book the value at x; in the solver's units, where one that is not finite is higher than all before."""
+        """Take over the value at x, and return it in the solver's units. A bad value comes out above all others."""
         if np.isnan(self.first):
             if not np.isfinite(fun):
-                raise Spent
+                raise BudgetSpent
             self.first = fun
             self.size = self.size or abs(fun) or 1.0
         if not np.isfinite(fun):
-            return (self.worst - self.first) / self.size + STEEP
-        self.still = self.still + 1 if abs(fun - self.fun) <= 4 * self.eps * abs(self.fun) else 0
+            return (self.worst - self.first) / self.size + FIRST_GRADIENT_NORM
+        self.stalled = self.stalled + 1 if abs(fun - self.fun) <= 4 * self.eps * abs(self.fun) else 0
         self.worst = max(self.worst, fun)
         if fun < self.fun:
             self.x, self.fun = x, fun
         return (fun - self.first) / self.size
 
     def at(self, z: Floats) -> Floats:
-        """Where z is, if that is a point: f may fall so far that the solver's numbers overflow."""
-        x = self.place.at(z)
+        """Return the point of z. f may fall so far that the solver's numbers overflow."""
+        x = self.region.at(z)
         if not np.isfinite(x).all():
-            raise Settled
+            raise Converged
         return x
 
-    def value(self, z: Floats) -> Asking[float]:
+    def value(self, z: Floats) -> Evaluating[float]:
         x = self.at(z)
-        values = yield from self.request(x[None], stands=True)
+        values = yield from self.request(x[None], is_step=True)
         return self.see(x, float(values[0]))
 
-    def with_differences(self, z: Floats, *, central: bool) -> Asking[tuple[float, Floats]]:
-        """f and its gradient from d or 2 d values more."""
-        place, x = self.place, self.at(z)
-        step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(place.unit, np.abs(x))
-        up = np.where(x + step <= place.high, step, -step)
-        ahead = place.nearest(x + up)
-        back = place.nearest(x - up) if central else x
+    def with_differences(self, z: Floats, *, central: bool) -> Evaluating[tuple[float, Floats]]:
+        """Return f and its gradient from d or 2 d more values."""
+        region, x = self.region, self.at(z)
+        step = self.eps ** (1 / 3 if central else 1 / 2) * np.maximum(region.unit, np.abs(x))
+        up = np.where(x + step <= region.high, step, -step)
+        ahead = region.nearest(x + up)
+        back = region.nearest(x - up) if central else x
         fun, slope = None, np.empty(x.size)
-        for start in range(0, x.size, rows := max(1, CHUNK // x.size)):
+        for start in range(0, x.size, rows := max(1, MAX_REQUEST_NUMBERS // x.size)):
             these = np.arange(start, min(x.size, start + rows))
             sides = [_moved(x, these, side) for side in ((ahead, back) if central else (ahead,))]
             points = np.concatenate([x[None], *sides] if fun is None else sides)
-            values = yield from self.request(points, stands=fun is None)
+            values = yield from self.request(points, is_step=fun is None)
             if fun is None:
                 fun, values = float(values[0]), values[1:]
             before = values[these.size :] if central else fun
@@ -168,54 +189,54 @@ class _Counted:
         gradient = self.scaled(slope)
         return self.see(x, fun), gradient
 
-    def with_gradient(self, z: Floats) -> Asking[tuple[float, Floats]]:
+    def with_gradient(self, z: Floats) -> Evaluating[tuple[float, Floats]]:
         x = self.at(z)
-        values = yield from self.request(x[None], stands=True)
+        values = yield from self.request(x[None], is_step=True)
         slopes = yield from self.request(x[None], gradient=True)
         gradient = self.scaled(slopes[0])
         return self.see(x, float(values[0])), gradient
 
     def scaled(self, slope: Floats) -> Floats:
-        """A gradient in the solver's units, 0 where it is not finite."""
-        slope = np.where(np.isfinite(slope), slope, 0.0) * self.place.unit
+        """Return a gradient in the solver's units, 0 where it is not finite."""
+        slope = np.where(np.isfinite(slope), slope, 0.0) * self.region.unit
         if not self.size:
             peak = float(np.max(np.abs(slope), initial=0.0)) or 1.0
-            self.size = peak * float(np.linalg.norm(slope / peak)) / STEEP or 1.0
+            self.size = peak * float(np.linalg.norm(slope / peak)) / FIRST_GRADIENT_NORM or 1.0
         return slope / self.size
 
-    def settled(self) -> bool:
-        return self.still >= STILL
+    def has_stalled(self) -> bool:
+        return self.stalled >= MAX_STALLED_CALLS
 
     def outcome(self, *, converged: bool) -> LocalMinimum:
         return LocalMinimum(self.x, self.fun, converged)
 
 
 def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
-    """Copies of x, the i-th with the i-th of `these` variables moved, (n, d)."""
+    """Return copies of x, (n, d), the i-th with the i-th of `these` variables moved."""
     points = np.repeat(x[None], these.size, axis=0)
     points[np.arange(these.size), these] = to[these]
     return points
 
 
-def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Asking[LocalMinimum]:
-    """L-BFGS-B until nothing changes, then once more on central differences from there."""
-    place = f.place
-    memory = max(10, min(MEMORY, MEMORY_NUMBERS // place.x.size))
+def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
+    """Run L-BFGS-B until it converges, then again on central differences from there."""
+    region = f.region
+    memory = max(10, min(MEMORY, MAX_MEMORY_NUMBERS // region.x.size))
 
-    def descend(ask: Callable[[Floats], Asking[tuple[float, Floats]]], tolerance: float = 0.0) -> Asking[None]:
-        f.still = 0
-        solver = lbfgsb((f.x - place.x) / place.unit, *place.bounds(), memory=memory, tolerance=tolerance)
+    def descend(ask: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0) -> Evaluating[None]:
+        f.stalled = 0
+        solver = lbfgsb((f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance)
         try:
             z = next(solver)
-            while not f.settled():
+            while not f.has_stalled():
                 z = solver.send((yield from ask(z)))
-        except (StopIteration, Settled):
+        except (StopIteration, Converged):
             return
 
     quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
     try:
         if incumbent < np.inf:
-            yield from descend(quick, ROUGHLY)
+            yield from descend(quick, ROUGH_TOLERANCE)
             if not f.fun < incumbent:
                 return f.outcome(converged=True)
         yield from descend(quick)
@@ -223,19 +244,19 @@ def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Asking[LocalMi
         while not gradients and f.fun < before - 4 * f.eps * abs(f.fun):
             before = f.fun
             yield from descend(partial(f.with_differences, central=True))
-    except Spent:
+    except BudgetSpent:
         return f.outcome(converged=False)
     return f.outcome(converged=True)
 
 
-def _model_based(f: _Counted) -> Asking[LocalMinimum]:
-    """A trust-region search on quadratic models of values."""
-    solver = search(*f.place.bounds())
+def _model_based(f: _Counted) -> Evaluating[LocalMinimum]:
+    """Run a trust-region search on quadratic models of values."""
+    solver = search(*f.region.bounds())
     try:
         z = next(solver)
         while True:
             z = solver.send((yield from f.value(z)))
-    except Spent:
+    except BudgetSpent:
         return f.outcome(converged=False)
-    except (StopIteration, Settled):
+    except (StopIteration, Converged):
         return f.outcome(converged=True)

@@ -1,83 +1,90 @@
-"""What the phases of a portfolio have found and have been told, kept so that another run is led to the same place."""
+"""What the phases of "auto" have found and what f has answered, so that a resumed run gets to the same point."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.auto.landscape import Landscape
+from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import expect
 
-PHASES = ("landscape", "homotopy", "local_search", "restarts")
-"""What a portfolio is made of; a checkpoint names them by their places."""
+Floats: TypeAlias = NDArray[np.float64]
 
 
-class Outcome(NamedTuple):
-    """What a phase found: a point, f there, a number to decide by, and how many evaluations it left.
+class Evaluation(NamedTuple):
+    """Evaluations that a phase needs: values (n,) at points (n, d), or with `gradient` the gradients (n, d).
 
-    The number is the verdict of the look; whether a homotopy was begun (1), or given up (-1), having met no finite
-    value; whether a local solver came to its end.
+    `is_step`: the first point is an iterate of a local search.
     """
 
+    points: Floats
+    gradient: bool = False
+    is_step: bool = False
+
+
+T = TypeVar("T")
+Evaluating: TypeAlias = Generator[Evaluation, Floats, T]
+"""A computation that yields evaluations, receives their answers, and returns a T."""
+
+
+class PhaseOutcome(NamedTuple):
+    """What a phase found."""
+
     phase: str
-    x: NDArray[np.float64]
+    x: Floats
     fun: float
     note: int = 0
+    """The Landscape; 1 if a homotopy ran, 0 if it did not fit, -1 if it met no finite value; 1 if a local search
+    converged."""
     left: int = 0
+    """Evaluations that were left after it."""
 
 
 class ReplayLog:
-    """Of phases that have ended their outcomes, of the present one all answers.
+    """Outcomes of the phases that have ended, and all answers that the current one has received.
 
-    After `load`, phases that had ended are skipped, with what they had found, and the one that was broken off is given
+    After `load`, phases that had ended are skipped, with the outcome that they had. The one that was interrupted gets
     the same answers again.
     """
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
-        """Of the phases that have ended."""
-        self._before: list[Outcome] = []
-        """Of phases that had ended when a checkpoint was written, and are yet to be skipped."""
-        self._log: list[NDArray[np.float64]] = []
-        """The answers that the present phase has had."""
-        self._told: list[NDArray[np.float64]] = []
-        """Answers from a checkpoint that it is yet to be given again."""
+        self.outcomes: list[PhaseOutcome] = []
+        """Outcomes of the phases that have ended."""
+        self._to_skip: list[PhaseOutcome] = []
+        """Outcomes of phases that had ended in the checkpoint, and are still to be skipped."""
+        self._answers: list[Floats] = []
+        """Answers that the current phase has received."""
+        self._to_repeat: list[Floats] = []
+        """Answers in the checkpoint that the current phase is still to receive again."""
 
-    @property
-    def skips(self) -> bool:
-        """Whether the next phase had ended before the checkpoint."""
-        return bool(self._before)
-
-    def skip(self) -> Outcome:
-        """What it had found."""
-        self.outcomes.append(self._before.pop(0))
+    def skipped(self) -> PhaseOutcome | None:
+        """Return the outcome of the next phase if it had ended in the checkpoint."""
+        if not self._to_skip:
+            return None
+        self.outcomes.append(self._to_skip.pop(0))
         return self.outcomes[-1]
 
-    def end(self, outcome: Outcome) -> Outcome:
-        """Book the end of the present phase."""
+    def end(self, outcome: PhaseOutcome) -> PhaseOutcome:
+        """End the current phase."""
         self.outcomes.append(outcome)
-        self._log = []
+        self._answers = []
         return outcome
 
-    @property
-    def repeats(self) -> bool:
-        """Whether the next answer is one that was given before the checkpoint."""
-        return bool(self._told)
+    def repeated(self) -> Floats | None:
+        """Return the next answer if it is in the checkpoint."""
+        return self.append(self._to_repeat.pop(0)) if self._to_repeat else None
 
-    def repeat(self) -> NDArray[np.float64]:
-        """That answer."""
-        return self.heard(self._told.pop(0))
-
-    def heard(self, answer: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Book an answer to the present phase."""
-        self._log.append(answer)
+    def append(self, answer: Floats) -> Floats:
+        """Log an answer to the current phase."""
+        self._answers.append(answer)
         return answer
 
-    def saved(self) -> dict[str, NDArray[Any]]:
-        """What `load` goes on from."""
-        ended, log = self.outcomes + self._before, self._log + self._told
+    def save(self) -> dict[str, NDArray[Any]]:
+        """Return what `load` continues from."""
+        ended, log = self.outcomes + self._to_skip, self._answers + self._to_repeat
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
@@ -86,23 +93,20 @@ class ReplayLog:
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
         }
 
-    def load(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from what was `saved`."""
+    def load(self, arrays: dict[str, NDArray[Any]], d: int | None = None) -> None:
+        """Continue from what `save` returned, for d variables."""
         n = len(arrays["fun"])
         expect(arrays, "fun", (n,), "f")
-        expect(arrays, "x", (n, None) if n else (0,), "f")
+        expect(arrays, "x", (n, d) if n else (0,), "f")
         phases = expect(arrays, "numbers", (n, 3), "i")[:, 0]
         if not np.isin(phases, range(len(PHASES))).all():
             raise ValueError("its phases are unknown")
         rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
-        self._before = [Outcome(PHASES[phase], x, fun, *more) for x, fun, (phase, *more) in rows]
-        for outcome in self._before:
-            if outcome.phase == "landscape":
-                Landscape(outcome.note)
+        self._to_skip = [PhaseOutcome(PHASES[phase], x, fun, *more) for x, fun, (phase, *more) in rows]
         sizes, dimensions = expect(arrays, "shapes", (None, 2), "i").T
         log = expect(arrays, "log", (None,), "f")
         if (sizes < 0).any() or sizes.sum() != log.size:
             raise ValueError("its answers do not have the sizes that it says")
         parts = np.split(log, np.cumsum(sizes)[:-1]) if sizes.size else []
-        # Values are (n,); gradients, asked for one point at a time, (1, d).
-        self._told = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]
+        # Values are (n,). Gradients, evaluated one point at a time, are (1, d).
+        self._to_repeat = [part[None] if ndim == 2 else part for part, ndim in zip(parts, dimensions, strict=True)]

@@ -14,7 +14,7 @@ from slgh.cli.errors import OPTIONS, as_options
 from slgh.cli.objective import OF_THE_PAPER, Objective, Source
 from slgh.cli.start import read_bounds
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.limits import Limits, read_limits
+from slgh.engine.termination import Limits, read_limits
 from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, MissingParameters
 from slgh.result import Result
 

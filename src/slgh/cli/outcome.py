@@ -13,9 +13,9 @@ import numpy as np
 from slgh import __version__
 from slgh.cli.common import shorten
 from slgh.cli.job import Outcome
+from slgh.auto import defaults
 from slgh.cli.start import read_bounds
 from slgh.engine.bounds import read_bounds as read_box
-from slgh.engine.start import radii
 from slgh.method import SCALE_FREE, SLOTS
 from slgh.result import Status
 
@@ -124,7 +124,8 @@ def first_radius(outcome: Outcome) -> float:
     """The t that a homotopy begins with."""
     job, x0 = outcome.job, outcome.objective.x0
     bounds = read_bounds(job.source.bounds, x0, outcome.objective.variables)
-    return float(radii(x0[None], outcome.result.method, read_box(bounds, x0.size, x0.dtype))[0])
+    t1 = outcome.result.method.schedule.t1
+    return float(defaults.first_radius(x0[None], read_box(bounds, x0.size, x0.dtype))[0]) if t1 is None else float(t1)
 
 
 def at_start(outcome: Outcome) -> float | None:

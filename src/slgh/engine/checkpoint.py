@@ -12,9 +12,6 @@ import json
 import math
 import os
 import stat
-import sys
-import time
-import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.files import remove_stale, whole
+from slgh.files import whole
 
-VERSION = 3
+VERSION = 4
 
 ADVICE = "Move it away to start anew."
 
@@ -36,9 +33,6 @@ DIGEST_SIZE = hashlib.sha256().digest_size
 
 NPY_HEADER_SIZE = 1000
 """Maximum length of the header of an array. slgh writes about 120 characters. Python's parser fails on long ones."""
-
-MOST = 1 << 62
-"""Maximum of a saved count, below which a run can still count on in 64 bits."""
 
 CHUNK = 1 << 20
 """Bytes read at a time to compute the digest."""
@@ -80,64 +74,6 @@ class Checkpoint:
         checks.at_least("every_seconds", self.every_seconds, 0)
         if self.every_iterations is not None:
             checks.count("every_iterations", self.every_iterations)
-
-
-class Saver:
-    """Writes a run's checkpoints, and holds the one that was found at the beginning."""
-
-    def __init__(self, settings: Checkpoint) -> None:
-        self.settings = settings
-        self.name = os.fsdecode(settings.path)
-        """The path as the user wrote it, for messages."""
-        self.path = resolve(settings.path)
-        self.found = read(settings.path)
-        if self.found:
-            with refuse_damaged(self.name):
-                _check_meta(self.found[0])
-        self.last_time = time.monotonic()
-        self.last_k = 0
-        self.warned = False
-        self.failure = ""
-        """Why the last attempt to save failed, if it did."""
-        remove_stale(self.path)
-
-    def due(self, k: int) -> bool:
-        """Whether it is time to save after iteration k."""
-        every = self.settings.every_iterations
-        return (every is not None and k - self.last_k >= every) or (
-            time.monotonic() - self.last_time >= self.settings.every_seconds
-        )
-
-    def save(self, k: int, meta: dict[str, Any], arrays: dict[str, NDArray[Any]], *, first: bool = False) -> bool:
-        """Write a checkpoint; return True if that succeeded.
-
-        The first one must succeed. A later failure warns once, and the run goes on.
-        """
-        self.failure = ""
-        try:
-            write(self.path, meta, arrays)
-        except OSError as error:
-            if first:
-                raise OSError(
-                    f"`checkpoint` must be a file that can be written, got {self.name!r}: {error}."
-                ) from error
-            self.failure = str(error)
-            if not self.warned:
-                self.warned = True
-                _warn(
-                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last whole "
-                    "checkpoint stays."
-                )
-        self.last_time, self.last_k = time.monotonic(), k
-        return not self.failure
-
-
-def _warn(message: str) -> None:
-    """Warn, but never raise: a checkpoint that cannot be written must cost neither the result nor fun's exception."""
-    try:
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
-    except RuntimeWarning:  # the user has turned warnings into errors
-        print(f"RuntimeWarning: {message}", file=sys.stderr)
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:
@@ -266,31 +202,6 @@ def expect(
             f"its array {name!r} has shape {array.shape} and dtype {array.dtype}, which do not fit the run"
         )
     return array
-
-
-def _check_meta(meta: dict[str, Any]) -> None:
-    """Raise unless the header has what a run saves there."""
-
-    def is_seed(value: Any) -> bool:
-        return type(value) is int and value >= 0
-
-    def is_count(value: Any, least: int = 0) -> bool:
-        return type(value) is int and least <= value <= MOST
-
-    seed, marked, seconds = meta["seed"], meta["marked"], meta["seconds"]
-    batch_size = meta["identity"].get("batch_size")
-    rules = {
-        "k": is_count(meta["k"]),
-        "stride": is_count(meta["stride"], 1),
-        "careful": type(meta["careful"]) is bool,
-        "seed": all(map(is_seed, seed)) if type(seed) is list else is_seed(seed),
-        "marked": type(marked) is list and len(marked) == 2 and all(map(is_count, marked)),
-        "seconds": type(seconds) in (int, float) and 0 <= seconds < math.inf,
-        "identity": batch_size is None or is_count(batch_size["problems"], 1),
-    }
-    for name, holds in rules.items():
-        if not holds:
-            raise ValueError(f"its header says {name} = {meta[name]!r}")
 
 
 class OtherRun(ValueError):

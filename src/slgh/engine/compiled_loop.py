@@ -5,172 +5,244 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.protocols import Loop, Records
-from slgh.engine.compiled_step import Advance, Carry, Inputs, Program
-from slgh.engine.history import Row
-from slgh.engine.objective import Pointwise, Vectorized
-from slgh.engine.slots import places_of, rows_of, waiting
-from slgh.engine.static_args import split
-from slgh.protocols import Array
+from slgh.backends.protocols import CompiledLoop, NoiseSource, Records
+from slgh.engine.compiled_step import Advance, Carry, CompiledStep, Inputs
+from slgh.engine.config import RunConfig
+from slgh.engine.history import HistoryRow
+from slgh.engine.objective import Vectorized
+from slgh.engine.python_loop import Advanced
+from slgh.engine.recorder import Recorder
+from slgh.engine.state import RunState
+from slgh.engine.static_args import partition
+from slgh.engine.step import StepState, map_leaves
 from slgh.result import Status
 
-if TYPE_CHECKING:
-    from slgh.engine.run import Run
-
 BLOCK_SECONDS = 0.05
-"""About how long a block takes: limits in seconds, Ctrl-C and the progress bar wait for its end."""
+"""Approximate duration of a block: limits in seconds, Ctrl-C and the progress bar wait for its end."""
+
+
+class BlockLoop:
+    """Driver of a compiled loop. All problems, or one per slot, stay in it until all have ended."""
+
+    def __init__(
+        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop, *, masked: bool
+    ) -> None:
+        self.config, self.noise, self.recorder = config, noise, recorder
+        self.step_config = config.step
+        self.engine = loop.engine
+        self.masked = masked
+        """True if the loop masks values that are not finite: it has met one."""
+        self._loop = loop
+        self._pace = 1
+        """Maximum number of iterations of the next block."""
+
+    def run(self, request: Advance) -> tuple[Carry, Records, int]:
+        """Run a block on the device."""
+        return self._loop.advance(*request)
+
+    def advance(self, state: RunState, last: int | None) -> Generator[Advance, Any, Advanced]:
+        """Do a block of iterations, record them, and end the problems that they end. `last` is where it must stop."""
+        config, host, history = self.config, self.config.backend.host, self.recorder.history
+        carry, k = state.carry, state.k
+        assert carry is not None
+        n, began = self._block_size(state, carry, last), time.monotonic()
+        x_before = host(carry.state.x) if self.recorder.callback else None
+        after, records, finite = yield Advance(carry, k, n, history.stride)
+        if finite < n:
+            n = finite
+            if n:
+                after, records, _ = yield Advance(carry, k, n, history.stride)
+            self.masked, self._loop = True, self._loop.masked(after if n else carry)
+        if not n:
+            return Advanced(state, None)
+        status, nit = host(after.status), host(after.nit)
+        self._set_pace(n, time.monotonic() - began)
+        used = self._evaluations(state, k + n)
+        members, live = state.members, state.status[state.members] == Status.RUNNING
+        upto = nit + state.began[0, members]
+        reached = int(upto[live].max())
+        nfev, njev = (int(number) for number in used[reached - k - 1])
+        self.noise.mark(reached)
+        state = state._replace(carry=after, current=after.state, k=reached, nfev=nfev, njev=njev)
+        self._record(state, k, used, records)
+        over = live & (status != Status.RUNNING)
+        counts = np.vstack([nit[over], used[upto[over] - k - 1].T - state.began[1:, members[over]]])
+        iterated = state.active
+        state = _ended(state, members[over], status[over], counts)
+        position = None
+        if x_before is not None:
+            x = self.recorder.position.x.copy()
+            x[iterated] = x_before[iterated]
+            position = self.recorder.position_of_all(state, x, *(host(column) for column in after.seen[:2]))
+        if not state.active.size:
+            state = state.gather(host, in_place=config.batch_size is not None)
+        return Advanced(state, position)
+
+    def end(self, state: RunState, ended: NDArray[np.bool_], status: Any) -> RunState:
+        """End all active problems. The loop is not used again."""
+        state = state.gather(self.config.backend.host, in_place=self.config.batch_size is not None)
+        return state.end(state.active, status)
+
+    def add(self, state: RunState, new: NDArray[np.intp]) -> RunState:
+        """Put waiting problems into the slots of those that have ended."""
+        state = state.gather(self.config.backend.host, in_place=True)
+        slots = np.flatnonzero(state.status[state.members] != Status.RUNNING)[: new.size]
+        members = state.members.copy()
+        members[slots] = new
+        state = state._replace(members=members, active=np.sort(np.concatenate([state.active, new])))
+        at = self.config.backend.index(new)
+        rows, data = _carry_of(state, new, self.config, self.recorder), tuple(a[at] for a in self.config.data)
+        carry = self._loop.refill(slots, rows, data, new, state.k)
+        return state._replace(carry=carry, current=carry.state)
+
+    def restart(self, state: RunState, full: StepState) -> RunState:
+        """Continue from this state of all problems."""
+        state = state._replace(full=full)
+        carry = _carry_of(state, state.members, self.config, self.recorder)
+        return state._replace(carry=carry, current=carry.state)
+
+    def replace(self, state: RunState, changed: dict[str, Any]) -> RunState:
+        """Replace some arrays of a single problem."""
+        assert state.carry is not None
+        library: dict[str, Any] = {name: self.config.backend.to_library(a) for name, a in changed.items()}
+        carry = state.carry._replace(state=state.carry.state._replace(**library))
+        return state._replace(full=state.full._replace(**changed), carry=carry, current=carry.state)
+
+    def _set_pace(self, n: int, seconds: float) -> None:
+        """Choose the size of the next block from the duration of this one."""
+        self._pace = int(min(max(BLOCK_SECONDS * n / max(seconds, 1e-9), self._pace / 2), 2 * self._pace)) or 1
+
+    def _block_size(self, state: RunState, carry: Carry, last: int | None) -> int:
+        """Return the number of iterations until the host looks again. One that fits is known to fit."""
+        config, stride, saver = self.config, self.recorder.history.stride, self.recorder.saver
+        if self.recorder.callback is not None:
+            return 1
+        n = min(self._pace, self._loop.longest(carry, state.k, stride))
+        if config.batch_size is not None:
+            if state.active.size != config.batch_size and state.waiting().size:
+                n = min(n, stride - state.k % stride)
+        elif config.limits.max_evals is not None:
+            used = self._evaluations(state, state.k + n).sum(axis=1)
+            n = int(np.searchsorted(used, config.limits.max_evals - config.reserve, side="right"))
+        if last is not None:
+            n = min(n, last - state.k)
+        if saver and saver.settings.every_iterations is not None:
+            n = min(n, saver.last_k + saver.settings.every_iterations - state.k)
+        return max(n, 1)
+
+    def _evaluations(self, state: RunState, stop: int) -> NDArray[np.int64]:
+        """Return nfev and njev after each of the iterations state.k, ..., stop - 1, as (stop - state.k, 2)."""
+        kinds = self._loop.evaluations
+        first = np.arange(state.k, stop) % self.step_config.method.oracle.period == 0
+        each = np.where(first[:, None], kinds[True], kinds.get(False, kinds[True]))
+        return np.asarray(np.cumsum(each, axis=0) + np.array([state.nfev, state.njev]))
+
+    def _record(self, state: RunState, k: int, used: NDArray[np.int64], records: Records) -> None:
+        """Put a block that began with iteration k into the history."""
+        history, config, members = self.recorder.history, self.config, state.members
+        assert state.carry is not None
+        wanted = list(range(-k % history.stride, state.k - k, history.stride))
+        if wanted and history.limit:
+            for i, *row in zip(wanted, *records(wanted), strict=True):
+                if history.wants(k + i):
+                    figures = dict(zip(history.columns, row, strict=True))
+                    if history.with_x:
+                        figures["x"] = config.inside(figures["x"])
+                    history.record(HistoryRow(k + i, int(used[i, 0]), members, figures))
+        columns = {
+            name: config.inside(config.backend.host(column)) if name == "x" else config.backend.host(column)
+            for name, column in zip(history.columns, state.carry.seen, strict=False)
+        }
+        history.close(members, columns)
+
+
+def _ended(state: RunState, ended: NDArray[np.intp], status: NDArray[Any], counts: NDArray[np.int64]) -> RunState:
+    """Book the end of these problems, each after as many iterations and evaluations as `counts` (3, n) says."""
+    all_status, all_counts = state.status.copy(), state.counts.copy()
+    all_status[ended], all_counts[:, ended] = status, counts
+    active = np.sort(state.members[all_status[state.members] == Status.RUNNING])
+    return state._replace(status=all_status, counts=all_counts, active=active)
 
 
 def compile_loop(
-    run: Run, functions: Vectorized | Pointwise, data: tuple[Array, ...], *, compiled: bool | None, python: str
-) -> Vectorized | Pointwise:
-    """Have the run go on in a compiled loop where there is one, and return the functions as it calls them.
-
-    `compiled` True demands it, False forbids it; `python` is a reason against it, where there is one.
-    """
-    if compiled is not None and not isinstance(compiled, bool):
-        raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
-    if compiled is False or (compiled is None and not run.backend.compiles):
-        return functions
-    found: Loop | str = python or f"{run.backend.name} arrays have no compiled loop"
-    if run.backend.compiles and not python:
-        run.members, run.data = places_of(run), data
-        carry, mapped = rows_of(run, run.members), functions
-        run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
-        if run.batch_size is not None:
-            at = run.backend.index(run.members)
-            data = tuple(a[at] for a in data)
-        if isinstance(mapped, Pointwise):
-            mapped = mapped.mapped(data=len(data), xi=run.plan.ctx.stochastic)
-        found = run.backend.compile(*_program(run, mapped, data), carry, run.noise)
-        if not isinstance(found, str):
-            run.loop, run.carry, run.state = found, carry, carry.state
-            run.engine = found.engine
-            return mapped if run.portfolio is None else found.asked_often(mapped)
-        run.members = run.active
-        run.noise.seat(run.members, run.began[0, run.members])  # type: ignore[attr-defined]
-    if compiled:
-        raise ValueError(f"`compiled=True` is not possible here: {found}.")
-    run.why = f"In a Python loop: {found}."
-    return functions
+    state: RunState,
+    config: RunConfig,
+    noise: NoiseSource,
+    recorder: Recorder,
+    functions: Vectorized,
+    *,
+    masked: bool,
+) -> tuple[BlockLoop, RunState, CompiledLoop] | str:
+    """Compile the loop, and return its driver with the state that it starts from, or the reason why there is none."""
+    backend, members = config.backend, _slots(state, config)
+    noise.assign(members, state.began[0, members])
+    carry, data = _carry_of(state, members, config, recorder), config.data
+    if config.batch_size is not None:
+        at = backend.index(members)
+        data = tuple(a[at] for a in data)
+    found = backend.compile(*_program(state, config, recorder, functions, data, masked=masked), carry, noise)
+    if isinstance(found, str):
+        noise.assign(state.members, state.began[0, state.members])
+        return found
+    driver = BlockLoop(config, noise, recorder, found, masked=masked)
+    return driver, state._replace(members=members, carry=carry, current=carry.state), found
 
 
-def _program(run: Run, functions: Vectorized, data: tuple[Array, ...]) -> tuple[Program, Inputs]:
-    """What to compile, and the numbers it takes."""
-    plan = run.plan
-    method = plan.method
+def _slots(state: RunState, config: RunConfig) -> NDArray[np.intp]:
+    """Return the problems in the loop: all, or one per slot, with some that have ended if there are too few others."""
+    if config.batch_size is None:
+        return np.arange(state.status.size)
+    ended = np.flatnonzero(state.status != Status.RUNNING)
+    return np.concatenate([state.active, ended[: config.batch_size - state.active.size]])
+
+
+def _carry_of(state: RunState, rows: NDArray[np.intp], config: RunConfig, recorder: Recorder) -> Carry:
+    """Return the carry of some of all problems."""
+    to_library = config.backend.to_library
+    nit = np.where(state.status == Status.RUNNING, state.k - state.began[0], state.counts[0])
+    return Carry(
+        map_leaves(lambda leaf: to_library(leaf[rows]), state.full),
+        to_library(state.status[rows].astype(np.int32)),
+        to_library(nit[rows].astype(np.int32)),
+        tuple(to_library(column[rows]) for column in recorder.seen_columns(state)),
+    )
+
+
+def _program(
+    state: RunState,
+    config: RunConfig,
+    recorder: Recorder,
+    functions: Vectorized,
+    data: tuple[Any, ...],
+    *,
+    masked: bool,
+) -> tuple[CompiledStep, Inputs]:
+    """Return what to compile, and the numbers that it takes."""
+    step, limits = config.step, config.limits
+    method = step.method
     if method.planned:
-        assert run.iterations is not None
-        method = method.over(float(run.iterations))
-    structure, numbers = split((method, functions.args))
-    program = Program(
+        # As a float, the number of iterations is an input, and another one needs no compilation of its own.
+        method = method.over(float(limits.iterations))
+    structure, numbers = partition((method, functions.args))
+    slotted = config.batch_size is not None
+    program = CompiledStep(
         structure=structure,
         functions=dataclasses.replace(functions, args=()),
-        ctx=plan.ctx,
-        watch=plan.watch,
-        columns=run.recorded,
-        penalize=plan.penalize,
+        ctx=step.ctx,
+        watch=step.watch,
+        columns=recorder.columns,
+        penalize=step.penalize,
         period=method.oracle.period,
-        careful=run.careful,
-        limit=None if run.batch_size is None else run.limit,
-        ends=run.batch_size is not None
-        or run.limits.target is not None
-        or run.active.size < run.status.size
-        or (plan.watch is not None and plan.watch.ends),
+        masked=masked,
+        exhausted=limits.exhausted if slotted else None,
+        ends=slotted
+        or limits.target is not None
+        or state.active.size < state.status.size
+        or (step.watch is not None and step.watch.ends),
     )
-    return program, Inputs(tuple(numbers), data, plan.box, run.limits.target, plan.tail_from, run.iterations)
-
-
-def advance(run: Run) -> Generator[Advance, Any, None]:
-    """A block of iterations of all problems, and what follows from it."""
-    loop, carry, k = run.loop, run.carry, run.k
-    assert loop is not None
-    assert carry is not None
-    n, began, host = _fitting(run, loop, carry), time.monotonic(), run.backend.host
-    stood = host(carry.state.x) if run.callback else None
-    after, records, sound = yield Advance(carry, k, n, run.history.stride)
-    if sound < n:
-        n = sound
-        if n:
-            after, records, _ = yield Advance(carry, k, n, run.history.stride)
-        run.careful, run.loop = True, loop.careful(after if n else carry)
-    if not n:
-        return
-    carry = after
-    status, nit = host(carry.status), host(carry.nit)
-    taken = time.monotonic() - began
-    run.pace = int(min(max(BLOCK_SECONDS * n / max(taken, 1e-9), run.pace / 2), 2 * run.pace)) or 1
-    used = _evaluations(run, loop, k, k + n)
-    members, live = run.members, run.status[run.members] == Status.RUNNING
-    upto = nit + run.began[0, members]
-    run.k = int(upto[live].max())
-    run.nfev, run.njev = (int(number) for number in used[run.k - k - 1])
-    run.carry, run.state = carry, carry.state
-    run.mark()
-    _record(run, k, used, records)
-    for name, column in zip(run.history.columns, carry.seen, strict=False):
-        last = run.inside(host(column)) if name == "x" else host(column)
-        there = run.history.ended.get(name, np.zeros((run.status.size, *last.shape[1:]), last.dtype))
-        run.history.ended[name] = run.spread(there, last)
-    run.history.closed[members] = True
-    over = live & (status != Status.RUNNING)
-    ended = members[over]
-    run.status[ended] = status[over]
-    run.counts[0, ended], run.counts[1:, ended] = nit[over], used[upto[over] - k - 1].T - run.began[1:, ended]
-    stopped, iterated = False, run.active
-    run.active = run.rows = np.sort(members[status == Status.RUNNING])
-    if stood is not None:
-        x = run.seen["x"].copy()
-        x[iterated] = stood[iterated]
-        stopped = run.called_back(x, *(host(column) for column in carry.seen[:2]))
-    if not run.active.size:
-        run.gather()
-    run.after_contact(stopped=stopped)
-
-
-def _fitting(run: Run, loop: Loop, carry: Carry) -> int:
-    """How many iterations to do before the host looks again: one that fits is known to fit."""
-    if run.callback is not None:
-        return 1
-    n = min(run.pace, loop.longest(carry, run.k, run.history.stride))
-    limits = run.limits
-    together = run.batch_size is None
-    if not together and waiting(run).size and run.active.size != run.batch_size:
-        n = min(n, run.history.stride - run.k % run.history.stride)
-    if together and limits.max_iter is not None:
-        n = min(n, limits.max_iter - run.k)
-    if together and limits.max_evals is not None:
-        used = _evaluations(run, loop, run.k, run.k + n).sum(axis=1)
-        n = int(np.searchsorted(used, limits.max_evals - run.reserve, side="right"))
-    if run.portfolio is not None and run.portfolio.until is not None:
-        n = min(n, run.portfolio.until - run.k)
-    if run.saver and run.saver.settings.every_iterations is not None:
-        n = min(n, run.saver.last_k + run.saver.settings.every_iterations - run.k)
-    return max(n, 1)
-
-
-def _evaluations(run: Run, loop: Loop, start: int, stop: int) -> NDArray[np.int64]:
-    """nfev and njev after each of the iterations start..stop-1, (stop - start, 2)."""
-    kinds = loop.evaluations
-    first = np.arange(start, stop) % run.plan.method.oracle.period == 0
-    each = np.where(first[:, None], kinds[True], kinds.get(False, kinds[True]))
-    return np.asarray(np.cumsum(each, axis=0) + np.array([run.nfev, run.njev]))
-
-
-def _record(run: Run, k: int, used: NDArray[np.int64], records: Records) -> None:
-    """Put the rows of a block that began with iteration k into the history."""
-    history = run.history
-    wanted = list(range(-k % history.stride, run.k - k, history.stride))
-    if not wanted or not history.limit:
-        return
-    for i, *row in zip(wanted, *records(wanted), strict=True):
-        if history.wants(k + i):
-            figures = dict(zip(history.columns, row, strict=True))
-            if history.with_x:
-                figures["x"] = run.inside(figures["x"])
-            history.record(Row(k + i, int(used[i, 0]), run.members, figures))
+    return program, Inputs(tuple(numbers), data, step.box, limits.target, step.tail_from, limits.iterations)

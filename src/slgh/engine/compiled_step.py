@@ -1,7 +1,6 @@
-"""Iterations without host contact: what the loop does around a step, as arithmetic.
+"""One iteration of a compiled loop: nothing here depends on values in Python.
 
-A `Program` is pure and looks at no value, so that JAX can trace it and CUDA can capture it. Problems that end are
-frozen where they are; the host sees it when the block comes back.
+Problems that end are frozen where they are. The host sees it when the block of iterations comes back.
 """
 
 from __future__ import annotations
@@ -11,133 +10,140 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from slgh.backends.masking import Optimistic, Traced, where
+from slgh.backends.masking import AssumeFinite, Masked, where
 from slgh.engine.bounds import Box
 from slgh.engine.objective import Vectorized
-from slgh.engine.state import State, map_leaves
-from slgh.engine.static_args import join
-from slgh.engine.step import PATIENCE, Info, Plan, step
+from slgh.engine.static_args import combine
+from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
+from slgh.engine.termination import Limits, Seen, status_after
 from slgh.protocols import Array, Context, Leaves, Noise, Watch
 from slgh.result import Status
 
 
 class Carry(NamedTuple):
-    """The state of all problems, and how far each has come."""
+    """The state of all problems in a compiled loop, and how far each has come."""
 
-    state: State
+    state: StepState
     status: Array
-    """(B,) a Status."""
+    """(B,) a Status each."""
     nit: Array
     """(B,) iterations of each."""
     seen: Leaves
-    """What each problem's last iteration saw, as a row of the history."""
+    """Columns of the history for the last iteration of each problem."""
 
 
 class Inputs(NamedTuple):
-    """Everything that may change from run to run without another program: arrays and numbers."""
+    """Arrays and numbers that may change from run to run without another compilation."""
 
     numbers: tuple[Any, ...]
-    """The hyperparameters of the method, then the numbers among the user's arguments."""
+    """Hyperparameters of the method, then the numbers among the user's arguments."""
     data: tuple[Array, ...]
     box: Box | None
     target: Any
     tail_from: Any
     last: Any = None
-    """The number of iterations after which a problem ends, where the program looks after that."""
+    """Iterations of each problem, if the loop ends problems that have had them."""
 
 
 class Advance(NamedTuple):
-    """A request to the driver of the run: n iterations from the k-th on."""
+    """Request to the driver of the run: n iterations, starting with the k-th."""
 
     carry: Carry
     k: int
     n: int
     stride: int
-    """Every so many iterations are recorded."""
+    """Iterations that are multiples of this are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """One iteration with everything around it, for a compiler. Equal programs need to be compiled once."""
+class CompiledStep:
+    """One iteration with everything around it, for a compiler. Equal steps are compiled once."""
 
     structure: Any
-    """Of (method, args): see `numbers.split`."""
+    """Structure of (method, args): see `static_args.partition`."""
     functions: Vectorized = field(compare=False)
     """The user's functions, without their args."""
     fingerprint: Hashable = None
-    """What the functions do, for a compiler that keeps its code."""
+    """What the functions compute, for a compiler that caches its code."""
     ctx: Context
     watch: Watch | None
     columns: tuple[str, ...]
-    """What an iteration leaves of each problem, in `Carry.seen`."""
+    """Columns of `Carry.seen`."""
     penalize: bool
     period: int
-    careful: bool
-    """Whether values may be other than finite; if not, an iteration that meets one is unsound, and worth nothing."""
+    masked: bool
+    """True if values may be other than finite. If False, an iteration that meets one is discarded."""
     ends: bool
-    """Whether a problem may have ended, so that it has to be frozen."""
-    limit: Status | None = None
-    """How a problem ends that has had its iterations; None: all have them together, and the host looks after it."""
+    """True if a problem may end, so that it has to be frozen."""
+    exhausted: Status | None = None
+    """Status of a problem that has had its iterations. None: the host ends all problems together."""
 
     def iterate(
         self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
     ) -> tuple[Carry, Array | bool, tuple[int, int]]:
-        """The next carry, whether it is sound, and how many values and gradients every problem was asked for."""
+        """Return the next carry, whether all values were finite, and the values and gradients evaluated per problem."""
         xp = self.ctx.xp
-        optimistic = Optimistic(xp)
+        assumed = AssumeFinite(xp)
         method, functions = self.bind(inputs)
-        plan = Plan(
+        config = StepConfig(
             method=method,
             ctx=self.ctx,
-            ops=Traced(xp) if self.careful else optimistic,
+            ops=Masked(xp) if self.masked else assumed,
             box=inputs.box,
             penalize=self.penalize,
             tail_from=inputs.tail_from,
             watch=self.watch,
         )
-        talk = step(carry.state, k, first, noise, plan)
-        values, asked = None, {True: 0, False: 0}
+        queries = step(carry.state, k, first, noise, config)
+        values, evaluated = None, {True: 0, False: 0}
         while True:
             try:
-                query = talk.send(values)
+                query = queries.send(values)
             except StopIteration as end:
                 state, info = end.value
                 break
-            asked[query.what in ("fun", "F")] += query.points.shape[1]
+            evaluated[query.what in ("fun", "F")] += query.points.shape[1]
             values = functions.answer(query, inputs.data)
         carry = self._freeze(carry, state, info, inputs)
-        return carry, self.careful or optimistic.sound(), (asked[True], asked[False])
+        return carry, self.masked or assumed.holds(), (evaluated[True], evaluated[False])
 
     def bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
-        """The method and the functions with their numbers."""
-        method, args = join(self.structure, iter(inputs.numbers))
+        """Return the method and the functions with their numbers."""
+        method, args = combine(self.structure, iter(inputs.numbers))
         return method, dataclasses.replace(self.functions, args=args)
 
-    def _freeze(self, carry: Carry, state: State, info: Info, inputs: Inputs) -> Carry:
-        """End the problems that have reached the target or are given up; leave those alone that had ended before."""
-        target = inputs.target
-        xp = self.ctx.xp
+    def _freeze(self, carry: Carry, state: StepState, info: Info, inputs: Inputs) -> Carry:
+        """End problems, and keep those as they are that had ended before."""
+        xp, stochastic = self.ctx.xp, self.ctx.stochastic
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
-        best = xp.full_like(f, xp.nan) if self.ctx.stochastic else state.f_best
+        best = xp.full_like(f, xp.nan) if stochastic else state.f_best
         known = {"fun": f, "t": info.t, "fun_best": best, "x": info.x}
         if self.watch is not None:
             known |= dict(zip(self.watch.names, state.watch, strict=True))
         seen = tuple(known[name] for name in self.columns)
-        if not (self.careful or self.ends):
+        if not (self.masked or self.ends):
             return Carry(state, carry.status, carry.nit + 1, seen)
-        status = xp.where(state.bad >= PATIENCE, int(Status.NONFINITE), carry.status)
-        if target is not None:
-            reached = (f if self.ctx.stochastic else best) <= target
-            status = xp.where(reached, int(Status.TARGET), status)
-            if self.ctx.stochastic:
-                state = state._replace(x=where(reached, info.x, state.x, xp))
-        if info.done is not None:
-            status = xp.where(info.done, int(Status.WATCHED), status)
-            state = state._replace(x=where(info.done, info.x, state.x, xp))
-        if self.limit is not None:
-            spent = (carry.nit + 1 >= inputs.last) & (status == int(Status.RUNNING))
-            status = xp.where(spent, int(self.limit), status)
+        limits = Limits(target=inputs.target)
+        if self.exhausted is not None:
+            limits = limits._replace(iterations=inputs.last, exhausted=self.exhausted)
+        status = status_after(
+            Seen(
+                watched=info.watched,
+                value=f if stochastic else best,
+                bad=state.bad,
+                iterations=carry.nit + 1,
+            ),
+            limits,
+            xp,
+            carry.status,
+        )
+        # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the step.
+        stays = [Status.WATCHED] if info.watched is not None else []
+        if stochastic and inputs.target is not None:
+            stays.append(Status.TARGET)
+        for reason in stays:
+            state = state._replace(x=where(status == int(reason), info.x, state.x, xp))
         live = carry.status == int(Status.RUNNING)
 
         def hold(new: Array, old: Array) -> Array:

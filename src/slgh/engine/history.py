@@ -15,11 +15,11 @@ ELEMENTS = 4_000_000
 """A column holds at most about this many numbers, whatever the number of problems."""
 
 RECENT = 1024
-"""Maximum number of rows kept as Row objects. More of them are packed into arrays: a Row takes about 24 times the
-memory of its numbers. The default history is shorter and is packed only at the end of the run."""
+"""Maximum number of rows kept as HistoryRow objects. More of them are packed into arrays: a row takes about 24 times
+the memory of its numbers. The default history is shorter and is packed only at the end of the run."""
 
 
-class Row(NamedTuple):
+class HistoryRow(NamedTuple):
     """What is recorded of an iteration, of the problems that were active: the figures by their columns' names."""
 
     iteration: int
@@ -64,7 +64,7 @@ class History:
             self.stride *= 2
         self._blocks: list[dict[str, NDArray[Any]]] = []
         """All rows but the recent ones, in arrays along the first axis: see `_packed`."""
-        self._recent: list[Row] = []
+        self._recent: list[HistoryRow] = []
         self.size = 0
         """Number of rows."""
         self.ended: dict[str, NDArray[Any]] = {}
@@ -76,7 +76,7 @@ class History:
         """Whether iteration k is to be recorded."""
         return self.limit != 0 and k % self.stride == 0
 
-    def record(self, row: Row) -> None:
+    def record(self, row: HistoryRow) -> None:
         """Append a row."""
         self._recent.append(row)
         self.size += 1
@@ -97,7 +97,7 @@ class History:
         """Number of evaluations after the first recorded iteration."""
         return int(self._blocks[0]["nfev"][0]) if self._blocks else self._recent[0].nfev
 
-    def _packed(self, rows: list[Row]) -> dict[str, NDArray[Any]]:
+    def _packed(self, rows: list[HistoryRow]) -> dict[str, NDArray[Any]]:
         """Pack rows into arrays.
 
         Columns are (rows, B, ...), with the last figures of the problems that have ended. Where problems begin at
@@ -123,7 +123,7 @@ class History:
         blocks = self._all_blocks()
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
-    def end(self, which: NDArray[np.bool_], row: Row) -> None:
+    def end(self, which: NDArray[np.bool_], row: HistoryRow) -> None:
         """These of the active problems end with this row."""
         for name in self.columns:
             part = row.figures[name]
@@ -131,6 +131,21 @@ class History:
                 self.ended[name] = np.zeros((self.B, *part.shape[1:]), part.dtype)
             self.ended[name][row.active[which]] = part[which]
         self.closed[row.active[which]] = True
+
+    def close(self, problems: NDArray[np.intp], columns: dict[str, NDArray[Any]]) -> None:
+        """Keep these as the last figures of problems, should they end here."""
+        for name, last in columns.items():
+            if problems.size == self.B:
+                self.ended[name] = last
+                continue
+            if name not in self.ended:
+                self.ended[name] = np.zeros((self.B, *last.shape[1:]), last.dtype)
+            self.ended[name][problems] = last
+        self.closed[problems] = True
+
+    def reopen(self) -> None:
+        """Continue problems that had ended."""
+        self.closed[:] = False
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Columns with a leading axis of recorded iterations, those of the problems as (rows, B, ...)."""
@@ -164,7 +179,7 @@ class History:
             columns[name] = column
         return columns
 
-    def _filled(self, name: str, row: Row) -> NDArray[Any]:
+    def _filled(self, name: str, row: HistoryRow) -> NDArray[Any]:
         """A row's figure of all problems."""
         part: NDArray[Any] = row.figures[name]
         if row.active.size < self.B:
@@ -199,8 +214,14 @@ class History:
         ended: dict[str, NDArray[Any]],
         stride: int,
         shapes: dict[str, tuple[int, ...]],
+        *,
+        closed: NDArray[np.bool_],
     ) -> None:
-        """Go on from what was `saved`. A column has one number per problem, or what `shapes` says, (B, ...)."""
+        """Continue from what was `saved`. A column has one number per problem, or what `shapes` says, (B, ...).
+
+        `closed` is True for problems that have ended.
+        """
+        self.closed = closed
         self._check(columns, ended, {name: shapes.get(name, (self.B,))[1:] for name in self.columns})
         self.ended, self.stride = ended, stride
         self._blocks, self._recent, self.size = [], [], len(columns["iteration"])

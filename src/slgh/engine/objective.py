@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.backends import Backend
-from slgh.engine.answers import Answers
+from slgh.engine import bad_values
 from slgh.engine.executors import Call, Mapper
+from slgh.engine.requests import Answers, Evaluate
 from slgh.protocols import Array, Query
 
 CLOSED_FORM = ("value", "grad", "dt", "trace")
@@ -54,8 +55,8 @@ class Caller(Protocol):
 
     @property
     def xp(self) -> Any: ...
-    def lend(self, array: Any) -> Array: ...
-    def calling(self, *arrays: Array) -> AbstractContextManager[None]: ...
+    def to_function(self, array: Any) -> Array: ...
+    def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]: ...
     def real(self, value: Any, name: str) -> Array: ...
 
 
@@ -98,9 +99,13 @@ class Vectorized:
             leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
         assert fun is not None
         leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
-        lend = self.backend.lend
-        given = [*map(lend, leading), *rows, *map(lend, last)]  # data may be large, and is never copied for a call
-        with self.backend.calling(*given):
+        to_function = self.backend.to_function
+        given = [
+            *map(to_function, leading),
+            *rows,
+            *map(to_function, last),
+        ]  # data may be large, and is never copied for a call
+        with self.backend.guard_arguments(*given):
             found = fun(*given, *self.args)
         if not (self.watched and name == "fun"):
             return self._check_shape(found, query, name)
@@ -130,7 +135,7 @@ class Pointwise:
         self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...], *, derived: bool
     ) -> None:
         self.backend, self.fun, self.grad, self.args, self.derived = backend, fun, grad, args, derived
-        self.calls: list[Call] = [PointCall(backend.alone(fun), args)]
+        self.calls: list[Call] = [PointCall(backend.without_gradients(fun), args)]
         if grad is not None:
             self.calls.append(PointCall(grad, args))
         self.mappers: list[Mapper | None] = [None] * len(self.calls)
@@ -147,13 +152,17 @@ class Pointwise:
         received = answers.received
         missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
         items = [
-            (backend.copy(points[b, i]), *(a[b] for a in data), *(() if xi is None else (backend.give(xi[b, i]),)))
+            (
+                backend.copy(points[b, i]),
+                *(a[b] for a in data),
+                *(() if xi is None else (backend.to_library(xi[b, i]),)),
+            )
             for b, i in (divmod(j, n) for j in missing)
         ]
         which = 0 if query.what == "fun" else 1
         call, mapper = self.calls[which], self.mappers[which]
         read = backend.number if which == 0 else partial(self._vector, d=d)
-        with backend.calling(points):
+        with backend.guard_arguments(points):
             if mapper is None:
                 for j, item in zip(missing, items, strict=True):
                     answers.begun += 1
@@ -207,32 +216,22 @@ class Objective:
         self._rows: NDArray[np.intp] | None = None
         self._data = data
 
-    def __call__(self, query: Query, rows: NDArray[np.intp], answers: Answers) -> Array:
-        """Values (B, n), or gradients (B, n, d), in the points' dtype, for the problems `rows`."""
+    def __call__(self, request: Evaluate) -> Array:
+        """Return values (B, n), or gradients (B, n, d), in the points' dtype."""
+        query, rows, answers = request
         if self.data and rows is not self._rows:
             at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
-        with self.backend.calling(*self._data):
+        with self.backend.guard_arguments(*self._data):
             if isinstance(self.functions, Pointwise):
                 values = self.functions.answer(query, self._data, answers)
             else:
                 answers.begun = query.points.shape[0] * query.points.shape[1]
                 values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
-            self._raise_nonfinite(query, values)
-        return values
-
-    def _raise_nonfinite(self, query: Query, values: Array) -> None:
-        host = self.backend.host
-        found = host(values)
-        bad = ~np.isfinite(found).all(axis=tuple(range(2, found.ndim)))
-        if bad.any():
-            b, i = np.argwhere(bad)[0]
             name = "grad" if query.what in ("grad", "F.grad") else "fun"
-            raise FloatingPointError(
-                f"`{name}` must be finite with on_nonfinite='raise', got {found[b, i]} at x = "
-                f"{host(query.points)[b, i]}."
-            )
+            bad_values.refuse(self.backend.host(values), self.backend.host(query.points), name)
+        return values
 
 
 def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:
@@ -244,7 +243,7 @@ def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backen
         raise ValueError("`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient.")
     if grad is not None and grad is not True and not callable(grad):
         raise TypeError(f"`grad` must be callable, got {grad!r}.")
-    backend.refuse((fun, grad, *args))
+    backend.check_functions((fun, grad, *args))
 
 
 def read_functions(

@@ -1,85 +1,123 @@
-"""The Python loop: one iteration at a time, seen by the host."""
+"""The Python loop: one iteration at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.engine.history import Row
-from slgh.engine.step import PATIENCE, Info, step
+from slgh.backends.protocols import NoiseSource
+from slgh.engine.config import RunConfig
+from slgh.engine.recorder import Position, Recorder, known_values
+from slgh.engine.requests import Counter
+from slgh.engine.state import RunState
+from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
+from slgh.engine.termination import Seen, status_after
 from slgh.protocols import Query
 from slgh.result import Status
 
-if TYPE_CHECKING:
-    from slgh.engine.run import Run
 
-NONE = np.zeros(1, bool)
-"""None of the problems."""
+class Advanced(NamedTuple):
+    """State after one or more iterations, and the members' position in the last one for the callback."""
+
+    state: RunState
+    position: Position | None
 
 
-def iterate(run: Run) -> Generator[Query, Any, None]:
-    """One iteration of the active problems, and what follows from it."""
-    first = run.k % run.plan.method.oracle.period == 0
-    k: Any = run.k if run.batch_size is None else run.backend.native(run.k - run.began[0, run.members])
-    run.state, info = yield from step(run.state, k, first, run.noise, run.plan)
-    run.k += 1
-    run.mark()
-    if run.history.wants(run.k - 1):
-        run.history.record(_row(run, info))
-    host = run.backend.host
-    stopped, failure = False, None
-    if run.callback is not None:
-        try:
-            stopped = run.called_back(host(info.x), _known(run, info), host(info.t))
-        except BaseException as error:
-            failure = error  # raised below, when the problems that end here have ended
-    given_up = NONE if info.ok is None else host(run.state.bad) >= PATIENCE
-    reached = _reached(run, info)
-    done = NONE if info.done is None else host(info.done)
-    spent = NONE if run.batch_size is None else run.k - run.began[0, run.active] >= run.iterations
-    if any(why is not NONE and why.any() for why in (given_up, reached, done, spent)):
-        which = np.broadcast_to(given_up | reached | done | spent, run.active.shape)
-        if run.history.limit:
-            run.history.end(which, _row(run, info))
-        here = done | reached if run.plan.ctx.stochastic else done
+class PythonLoop:
+    """Iterations of the active problems on the host."""
+
+    def __init__(self, config: RunConfig, noise: NoiseSource, recorder: Recorder, counter: Counter) -> None:
+        self.config, self.noise, self.recorder, self.counter = config, noise, recorder, counter
+        self.step_config = config.step
+        self.engine = config.backend.engine
+
+    def with_step(self, step_config: StepConfig) -> PythonLoop:
+        """Return a loop with another step."""
+        loop = PythonLoop(self.config, self.noise, self.recorder, self.counter)
+        loop.step_config = step_config
+        return loop
+
+    def advance(self, state: RunState, last: int | None) -> Generator[Query, Any, Advanced]:
+        """Do one iteration, record it, and end the problems that it ends."""
+        config, host, history = self.config, self.config.backend.host, self.recorder.history
+        first = state.k % self.step_config.method.oracle.period == 0
+        k: Any = state.k
+        if config.batch_size is not None:
+            k = config.backend.native(state.k - state.began[0, state.members])
+        current, info = yield from step(state.current, k, first, self.noise, self.step_config)
+        state = state._replace(current=current, k=state.k + 1, nfev=self.counter.nfev, njev=self.counter.njev)
+        self.noise.mark(state.k)
+        if history.wants(state.k - 1):
+            history.record(self.recorder.row(state, info))
+        position = None
+        if self.recorder.callback is not None:
+            now = host(info.x), known_values(info, host), host(info.t)
+            position = self.recorder.position_of_all(state, *now)
+        status = self._status(state, info)
+        if not isinstance(status, int) and (ended := status != Status.RUNNING).any():
+            state = self._end(state, info, ended, status)
+        return Advanced(state, position)
+
+    def _status(self, state: RunState, info: Info) -> Any:
+        """Return the status of the members after an iteration: one integer, or one per member."""
+        config, host = self.config, self.config.backend.host
+        value = iterations = None
+        if config.limits.target is not None:
+            value = known_values(info, host) if config.stochastic else host(state.current.f_best)
+        if config.batch_size is not None:
+            iterations = state.k - state.began[0, state.members]
+        seen = Seen(
+            watched=None if info.watched is None else host(info.watched),
+            value=value,
+            bad=None if info.ok is None else host(state.current.bad),
+            iterations=iterations,
+        )
+        return status_after(seen, config.limits)
+
+    def _end(self, state: RunState, info: Info, ended: NDArray[np.bool_], status: NDArray[Any]) -> RunState:
+        """End these members, and continue with the others."""
+        config, host = self.config, self.config.backend.host
+        if self.recorder.history.limit:
+            self.recorder.history.end(ended, self.recorder.row(state, info))
+        # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the last step.
+        here = status == Status.WATCHED
+        if config.stochastic:
+            here |= status == Status.TARGET
         if here.any():
-            x = np.where(np.broadcast_to(here, which.shape)[:, None], host(info.x), host(run.state.x))
-            run.state = run.state._replace(x=run.backend.native(x))
-        status = np.where(given_up, Status.NONFINITE, run.limit)
-        run.end(which, np.where(done, Status.WATCHED, np.where(reached, Status.TARGET, status)))
-    if failure is not None:
-        raise failure
-    run.after_contact(stopped=stopped)
+            x = np.where(here[:, None], host(info.x), host(state.current.x))
+            state = state._replace(current=state.current._replace(x=config.backend.native(x)))
+        return self.end(state, ended, status)
 
+    def end(self, state: RunState, ended: NDArray[np.bool_], status: Any) -> RunState:
+        """End these of the members with a status, or one status each."""
+        config, left = self.config, np.flatnonzero(~ended)
+        state = state.gather(config.backend.host, in_place=config.batch_size is not None)
+        state = state.end(state.members[ended], np.broadcast_to(status, ended.shape)[ended])
+        rows = config.backend.index(left)
+        self.noise.keep(left)
+        return state._replace(current=map_leaves(lambda leaf: leaf[rows], state.current), members=state.active)
 
-def _row(run: Run, info: Info) -> Row:
-    """What the history records of an iteration."""
-    host = run.backend.host
-    t = host(info.t)
-    best = np.full_like(t, np.nan) if run.plan.ctx.stochastic else host(run.state.f_best)
-    figures = {"fun": _known(run, info), "t": t, "fun_best": best}
-    if run.history.with_x:
-        figures["x"] = run.inside(host(info.x))
-    if run.plan.watch is not None:
-        figures |= {name: host(leaf) for name, leaf in zip(run.plan.watch.names, run.state.watch, strict=True)}
-    return Row(run.k - 1, run.nfev, run.active, figures)
+    def add(self, state: RunState, new: NDArray[np.intp]) -> RunState:
+        """Append waiting problems to those that run."""
+        config, concat = self.config, self.step_config.ctx.xp.concat
+        rows = map_leaves(lambda leaf: config.backend.native(leaf[new]), state.full)
+        self.noise.append(new, state.k)
+        members = np.concatenate([state.members, new])
+        return state._replace(
+            current=map_leaves(lambda old, more: concat([old, more], axis=0), state.current, rows),
+            members=members,
+            active=members,
+        )
 
+    def restart(self, state: RunState, full: StepState) -> RunState:
+        """Continue from this state of all problems."""
+        current = map_leaves(lambda leaf: self.config.backend.native(leaf[state.members]), full)
+        return state._replace(full=full, current=current)
 
-def _known(run: Run, info: Info) -> NDArray[Any]:
-    """f at the iterates, NaN where it is not known."""
-    host = run.backend.host
-    if info.f is None:
-        return np.full_like(host(info.t), np.nan)
-    return host(info.f) if info.ok is None else np.where(host(info.ok), host(info.f), np.nan)
-
-
-def _reached(run: Run, info: Info) -> NDArray[np.bool_]:
-    """Which problems have reached the target: by a value, or for a stochastic fun by its estimate at x."""
-    target = run.limits.target
-    if target is None:
-        return NONE
-    found = _known(run, info) if run.plan.ctx.stochastic else run.backend.host(run.state.f_best)
-    return np.asarray(found <= target)
+    def replace(self, state: RunState, changed: dict[str, Any]) -> RunState:
+        """Replace some arrays of a single problem."""
+        native: dict[str, Any] = {name: self.config.backend.native(a) for name, a in changed.items()}
+        return state._replace(full=state.full._replace(**changed), current=state.current._replace(**native))

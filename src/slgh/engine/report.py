@@ -1,174 +1,229 @@
-"""The end of a run: the final values are asked for, and the Result is written."""
+"""The end of a run: the final values are asked for, and the Result is made."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.method import SCALE_FREE
+from slgh.backends.protocols import NoiseSource
+from slgh.engine.config import RunConfig
+from slgh.engine.history import History
+from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
+from slgh.engine.state import RunState
+from slgh.engine.step import StepState
+from slgh.engine.termination import Seen, status_after
+from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight
 from slgh.result import Result, Status
 
-if TYPE_CHECKING:
-    from slgh.engine.run import Run
+LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
+"""Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""
+
+CUT_SHORT = [Status.MAX_SECONDS, Status.INTERRUPTED]
+"""Status of problems that have not begun."""
+
+HIGH_T = 0.1
+"""The message mentions t if it fell, but not below this share of t1."""
 
 
-OF_THE_PROBLEM = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
-"""What is returned as arrays of x0's library, on its device; counts and the history are NumPy's."""
+class Ending(NamedTuple):
+    """A run whose problems have all ended."""
+
+    config: RunConfig
+    state: RunState
+    method: Method
+    history: History
+    noise: NoiseSource
+    engine: str
+    noisy: bool
+    """True if "auto" found f to be noisy. The last iterate is then the solution."""
+    story: str
+    """What "auto" observed and did."""
+    homotopies: int
+    remarks: tuple[str, ...]
+    elapsed: Callable[[], float]
 
 
-BROKEN = [Status.MAX_SECONDS, Status.INTERRUPTED]
-"""How problems end that have not begun."""
+class Final(NamedTuple):
+    """Final values: f at the solutions (B,), its standard error, the counts, status, and the Watch's memory."""
+
+    fun: NDArray[Any]
+    fun_se: NDArray[Any]
+    nfev: NDArray[np.int64]
+    status: NDArray[np.int64]
+    watch: tuple[NDArray[Any], ...]
 
 
-FAR = 0.1
-"""t that fell, but not below this share of t1, is worth a remark."""
-
-
-def report(run: Run) -> Generator[Query, Any, Result]:
-    """Ask for f at each problem's solution where it is not known, then say how the run went."""
-    plan, whole, backend = run.plan, run.whole, run.backend
-    nit, nfev, njev = run.counts.copy()
-    stochastic = plan.ctx.stochastic
-    x = _solutions(run)
-    fun = np.full_like(whole.f_best, np.nan)
-    fun_se = np.zeros_like(fun)
-    started = run.batch_size is None or ~((nit == 0) & np.isin(run.status, BROKEN))
-    noisy = run.portfolio is not None and run.portfolio.noisy
-    known = ~np.isfinite(whole.f_best) if run.portfolio is not None and not noisy else True
-    # After Ctrl-C the user's function is not called again.
-    interrupted = bool((run.status == Status.INTERRUPTED).any())
-    unknown = np.flatnonzero((stochastic | (run.status != Status.TARGET)) & started & known & (not interrupted))
-    n = _final_samples(run, int((nfev + njev).max(initial=0)))
-    for asked in run.slices(unknown) if n else ():
-        run.rows = asked
-        points = np.broadcast_to(x[asked][:, None, :], (asked.size, n, x.shape[1]))
-        xi = run.noise.last_xi(n, asked) if stochastic else None
-        values = backend.host((yield Query("fun", backend.native(points), xi=xi, centers=n)))
-        begun = run.answers.begun
-        run.answers.complete(values)
-        if plan.watch is not None and values.ndim == 3:
-            run.watch_end(plan.watch, asked, Sight(nit[asked], x[asked], values[:, 0, 0], values[:, 0, 1:]))
-            values = values[..., 0]
-        if (run.status[asked] == Status.INTERRUPTED).any():
-            nfev[asked] += -(-begun // asked.size)
-            break
-        fun[asked] = values.mean(axis=1)
-        if stochastic:
-            fun_se[asked] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
-        nfev[asked] += n
-    status = run.status.copy()
+def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
+    """Ask for f at each problem's solution if it is not known, then return the Result."""
+    config, state = ending.config, ending.state
+    step, full, backend = config.step, state.full, config.backend
+    nit, _, njev = state.counts
+    stochastic = config.stochastic
+    x = _solutions(ending)
+    fun, fun_se, nfev, status, watch = yield from _final_values(ending, x)
     interrupted = bool((status == Status.INTERRUPTED).any())
     if not stochastic:
-        kept = (status == Status.TARGET) | ((plan.method.reports == "best") & (not noisy))
-        kept |= np.isnan(fun) & interrupted
-        kept &= np.isfinite(whole.f_best) & ~(np.isfinite(fun) & (fun < whole.f_best))
-        x = np.where(kept[:, None], whole.x_best, x)
-        fun = np.where(kept, whole.f_best, fun)
+        keep_best = (status == Status.TARGET) | ((ending.method.reports == "best") & (not ending.noisy))
+        keep_best |= np.isnan(fun) & interrupted
+        keep_best &= np.isfinite(full.f_best) & ~(np.isfinite(fun) & (fun < full.f_best))
+        x = np.where(keep_best[:, None], full.x_best, x)
+        fun = np.where(keep_best, full.f_best, fun)
     finite = np.isfinite(fun)
-    better = finite & (fun < whole.f_best)
-    target = run.limits.target
-    if target is not None:
-        status[finite & (fun <= target)] = Status.TARGET
+    better = finite & (fun < full.f_best)
+    reached = status_after(Seen(value=np.where(finite, fun, np.nan)), config.limits)
+    status = np.where(reached == Status.TARGET, int(Status.TARGET), status)
     planned = [int(kind) for kind in Status if kind.success]
     if not interrupted:  # else fun is NaN where it was not evaluated
         status[~finite & np.isin(status, planned)] = Status.NONFINITE
-    fun_best = np.where(better, fun, whole.f_best)
-    ended_before_pick = (whole.xhat_at >= nit) | ((whole.xhat_at < 0) & (not plan.exact))
+    fun_best = np.where(better, fun, full.f_best)
+    ended_before_pick = (full.xhat_at >= nit) | ((full.xhat_at < 0) & (not step.exact))
     found = {
         "x": x,
         "fun": fun,
-        "x_best": x if stochastic else np.where(better[:, None], x, whole.x_best),
+        "x_best": x if stochastic else np.where(better[:, None], x, full.x_best),
         "fun_best": fun if stochastic else np.where(np.isfinite(fun_best), fun_best, np.nan),
-        "xhat": run.inside(np.asarray(np.where(ended_before_pick[:, None], whole.x, whole.xhat))),
+        "xhat": config.inside(np.asarray(np.where(ended_before_pick[:, None], full.x, full.xhat))),
         "fun_se": fun_se,
-        "t": whole.t,
+        "t": full.t,
         "nit": nit,
         "nfev": nfev,
         "njev": njev,
-        "nrejected": whole.rejected.astype(int),
+        "nrejected": full.rejected.astype(int),
         "status": status,
         "success": finite & np.isin(status, planned),
     }
-    history = run.history.arrays() if run.batch_size is None else _own_history(run)
-    watched = {} if plan.watch is None else dict(zip(plan.watch.names, run.whole.watch, strict=True))
-    if run.batched:
-        found |= {name: backend.give(found[name]) for name in OF_THE_PROBLEM}
-        watched = {name: backend.give(leaf) for name, leaf in watched.items()}
+    history = ending.history.arrays() if config.batch_size is None else _own_history(ending)
+    watched = {} if step.watch is None else dict(zip(step.watch.names, watch, strict=True))
+    to_library = backend.to_library
+    if config.batched:
+        found |= {name: to_library(found[name]) for name in LIBRARY_ARRAYS}
+        watched = {name: to_library(leaf) for name, leaf in watched.items()}
     else:
-        found = {name: backend.give(a[0]) if a.ndim > 1 else a[0].item() for name, a in found.items()}
+        found = _of_one(found, to_library)
         found["status"] = Status(found["status"])
         history = {n: a[:, 0] if n not in ("iteration", "nfev") else a for n, a in history.items()}
-        watched = {name: backend.give(leaf[0]) if leaf.ndim > 1 else leaf[0].item() for name, leaf in watched.items()}
-    if plan.watch is not None:
+        watched = _of_one(watched, to_library)
+    if step.watch is not None:
         found["watched"] = watched
     return Result(
         **found,
-        message=_message(run, status),
+        message=_message(ending, status),
         history=history,
-        method=plan.method,
-        engine=run.engine,
-        seed=run.seed,
-        seconds=run.elapsed(),
+        method=ending.method,
+        engine=ending.engine,
+        seed=config.seed,
+        seconds=ending.elapsed(),
     )
 
 
-def _own_history(run: Run) -> dict[str, NDArray[Any]]:
-    """The history of problems that began one after the other, by their own iterations."""
-    each = run.history.first_nfev - run.looked if run.history.size else 0
-    return run.history.own(run.began[0], run.counts[0], each, run.looked)
+def _of_one(arrays: dict[str, Any], to_library: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the entries of a single problem: vectors as arrays, others as Python numbers."""
+    return {name: to_library(a[0]) if a.ndim > 1 else a[0].item() for name, a in arrays.items()}
 
 
-def _solutions(run: Run) -> NDArray[Any]:
-    """The last iterates, or where those of a stochastic function are averaged, the means."""
-    whole, start = run.whole, run.plan.tail_from
-    x = whole.x
-    if whole.tail and start is not None:
-        n = run.counts[0] - start
+def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, Final]:
+    """Ask for f at the solutions x (B, d) whose value is not known."""
+    config, state, backend = ending.config, ending.state, ending.config.backend
+    full, stochastic, watch = state.full, ending.config.stochastic, ending.config.step.watch
+    nit, nfev, njev = state.counts.copy()
+    status, memory = state.status.copy(), full.watch
+    fun = np.full_like(full.f_best, np.nan)
+    fun_se = np.zeros_like(fun)
+    # After Ctrl-C the user's function is not called again.
+    unknown = np.full(fun.shape, not (status == Status.INTERRUPTED).any())
+    if not stochastic:
+        unknown &= status != Status.TARGET
+    if config.batch_size is not None:
+        unknown &= ~((nit == 0) & np.isin(status, CUT_SHORT))
+    if config.phases and not ending.noisy:
+        unknown &= ~np.isfinite(full.f_best)
+    n = _final_samples(ending, int((nfev + njev).max(initial=0)))
+    for rows in slices(np.flatnonzero(unknown), config.batch_size) if n else ():
+        points = np.broadcast_to(x[rows][:, None, :], (rows.size, n, x.shape[1]))
+        xi = ending.noise.last_xi(n, rows) if stochastic else None
+        answers = Answers()
+        answer = yield Evaluate(Query("fun", backend.native(points), xi=xi, centers=n), rows, answers)
+        if answer is INTERRUPTED:
+            status[rows] = Status.INTERRUPTED
+            nfev[rows] += -(-answers.begun // rows.size)
+            break
+        values = backend.host(answer)
+        if watch is not None:
+            sight = Sight(nit[rows], x[rows], values[:, 0, 0], values[:, 0, 1:])
+            after = watch.see(tuple(leaf[rows] for leaf in memory), sight, np)
+            memory = tuple(leaf.copy() for leaf in memory)
+            for leaf, part in zip(memory, after, strict=True):
+                leaf[rows] = part
+            values = values[..., 0]
+        fun[rows] = values.mean(axis=1)
+        if stochastic:
+            fun_se[rows] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
+        nfev[rows] += n
+    return Final(fun, fun_se, nfev, status, memory)
+
+
+def slices(rows: NDArray[np.intp], size: int | None) -> list[NDArray[np.intp]]:
+    """Split problems into groups that may run at the same time."""
+    n = max(1, size or rows.size)
+    return [rows[i : i + n] for i in range(0, rows.size, n)]
+
+
+def _own_history(ending: Ending) -> dict[str, NDArray[Any]]:
+    """Return the history of problems that began one after the other, by their own iterations."""
+    history, state, before = ending.history, ending.state, ending.config.start_evals
+    each = history.first_nfev - before if history.size else 0
+    return history.own(state.began[0], state.counts[0], each, before)
+
+
+def _solutions(ending: Ending) -> NDArray[Any]:
+    """Return the last iterates or, if those of a stochastic function are averaged, their means."""
+    state, start = ending.state, ending.config.step.tail_from
+    x = state.full.x
+    if state.full.tail and start is not None:
+        n = state.counts[0] - start
         x = np.where(
-            ((n > 0) & (run.status != Status.TARGET))[:, None],
-            whole.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype),
+            ((n > 0) & (state.status != Status.TARGET))[:, None],
+            state.full.tail[0] / np.maximum(n, 1)[:, None].astype(x.dtype),
             x,
         )
-    return run.inside(x)
+    return ending.config.inside(x)
 
 
-def _final_samples(run: Run, used: int) -> int:
-    """How many values the final one is the mean of: 1, or for a stochastic function as many as an iteration has."""
-    n = run.plan.method.oracle.samples if run.plan.ctx.stochastic else 1
-    cap = run.limits.max_evals
-    return n if cap is None else max(0, min(n, cap - used))
+def _final_samples(ending: Ending, used: int) -> int:
+    """Return the number of values that the final one is the mean of: 1, or the oracle's samples if stochastic."""
+    n = ending.method.oracle.samples if ending.config.stochastic else 1
+    limit = ending.config.limits.max_evals
+    return n if limit is None else max(0, min(n, limit - used))
 
 
-def _message(run: Run, status: NDArray[Any]) -> str:
-    """Why the run ended, and for "auto" what was seen, done and chosen."""
+def _message(ending: Ending, status: NDArray[Any]) -> str:
+    """Say why the run ended and, for "auto", what was observed, done and chosen."""
+    method, full, t1 = ending.method, ending.state.full, ending.config.t1
     if status.size == 1:
         text = Status(int(status[0])).message
     else:
         kinds, numbers = np.unique(status, return_counts=True)
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
-    method = run.plan.method
-    if run.portfolio is not None and (story := run.portfolio.story()):
-        text += f" {story}."
-    if method.name in SCALE_FREE and (run.portfolio is None or run.portfolio.count("homotopy")):
+    if ending.story:
+        text += f" {ending.story}."
+    if method.name in SCALE_FREE and ending.homotopies:
         parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
-        text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(run.t1)} to {_range(run.whole.t)}."
-    elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _high(run).all():
-        still, first = _range(run.whole.t), _range(run.t1)
-        text += f" t is still {still}, from {first}: more iterations, or a smaller gamma, lower it."
-    return " ".join(filter(None, (text, run.remark, run.why)))
+        text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(t1)} to {_range(full.t)}."
+    elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _is_high(full, t1).all():
+        text += f" t is still {_range(full.t)}, from {_range(t1)}: more iterations, or a smaller gamma, lower it."
+    return " ".join(filter(None, (text, *ending.remarks)))
 
 
-def _high(run: Run) -> NDArray[np.bool_]:
-    """Whether t has fallen, but neither far nor to its floor."""
-    t = run.whole.t
-    return np.asarray((np.maximum(FAR * run.t1, run.whole.floor) < t) & (t < run.t1))
+def _is_high(full: StepState, t1: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return True for problems whose t has fallen, but neither far nor to its floor."""
+    return np.asarray((np.maximum(HIGH_T * t1, full.floor) < full.t) & (full.t < t1))
 
 
 def _range(t: NDArray[Any]) -> str:
-    """One number, or the least and the largest."""
+    """Format one number, or the smallest and the largest."""
     low, high = float(t.min()), float(t.max())
     return f"{low:.3g}" if low == high else f"{low:.3g}..{high:.3g}"

@@ -1,482 +1,494 @@
-"""The loop, as a conversation: it yields queries, is sent values, and ends with a Result.
+"""A run: it yields requests to evaluate the user's function, receives values, and ends with a Result.
 
-`minimize` answers the queries by calling the user's function, `Optimizer` hands them out through ask and tell.
+`minimize` answers the requests by calling the function. `Optimizer` passes them on through ask and tell.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Generator
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.auto.portfolio import Portfolio
-from slgh.backends import Backend
-from slgh.backends.protocols import Loop, Source
-from slgh.engine import checkpoint
-from slgh.engine.answers import Answers
-from slgh.engine.bounds import Box
-from slgh.engine.compiled_loop import advance
-from slgh.engine.compiled_step import Advance, Carry
-from slgh.engine.history import History
-from slgh.engine.limits import Limits
-from slgh.engine.progress import Progress
-from slgh.engine.python_loop import iterate
-from slgh.engine.report import report
-from slgh.engine.slots import refill, rows_of, waiting
-from slgh.engine.state import State, from_arrays, map_leaves, to_arrays
-from slgh.engine.step import Plan
-from slgh.protocols import Query, Sight, Watch
+from slgh.engine import checkpoint, snapshot
+from slgh.engine.compiled_loop import BlockLoop, compile_loop
+from slgh.engine.compiled_step import Advance
+from slgh.engine.config import RunConfig
+from slgh.engine.objective import Pointwise, Vectorized
+from slgh.engine.python_loop import PythonLoop
+from slgh.engine.recorder import Position, Recorder
+from slgh.engine.report import Ending, report, slices
+from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
+from slgh.engine.state import RunState, first_state
+from slgh.engine.step import map_leaves
+from slgh.engine.termination import Seen, status_after
+from slgh.protocols import Query
 from slgh.result import Result, Status
 
-BROKEN_OFF: Any = object()
-"""The answer to a query that Ctrl-C broke off."""
+Request: TypeAlias = Evaluate | Advance
+
+
+class Strategy(Protocol):
+    """A client of the engine that decides what a single problem does with its budget: "auto"."""
+
+    @property
+    def noisy(self) -> bool:
+        """True if f has returned different values at the same point. The last iterate is then the solution."""
+
+    @property
+    def story(self) -> str:
+        """What was observed and done, for the message."""
+
+    @property
+    def homotopies(self) -> int:
+        """Number of homotopies so far."""
+
+    def phases(self, engine: Run) -> Generator[Request, Any, None]: ...
+    def save(self) -> snapshot.Arrays: ...
+    def load(self, arrays: snapshot.Arrays, d: int) -> None: ...
 
 
 class Stop(Exception):
-    """Raised in the loop to end all problems with this status."""
+    """Ends all problems with a status."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
 
 
-@dataclass(kw_only=True)
 class Run:
-    """One call of `minimize`, or one `Optimizer`: what it is made of, and how far it has come.
+    """One call of `minimize`, or one `Optimizer`.
 
-    What the iterations compute with (`state`, `plan`, `noise`) is of the backend; the host's books (`whole`, `seen`,
-    `status`, `counts`, `history`) are NumPy arrays over all problems.
+    `state` is that of the last complete iteration. Nothing outside of this class assigns to it.
     """
 
-    plan: Plan
-    state: State
-    """Of the problems `members`, in arrays of the backend."""
-    backend: Backend
-    noise: Source
-    box: Box | None
-    """The bounds as NumPy arrays."""
-    limits: Limits
-    reserve: int
-    """Evaluations of each problem that are kept for its final value."""
-    identity: dict[str, Any]
-    """What a checkpoint must agree with to be of this run."""
-    seed: Any
-    batched: bool
-    history: History
-    callback: Callable[..., object] | None = None
-    saver: checkpoint.Saver | None = None
-    progress: Progress | None = None
-    remark: str = ""
-    """What the message says of how the method was chosen."""
-    batch_size: int | None = None
-    """How many problems are computed at a time, where others wait for their places; None: all."""
-    iterations: int | None = None
-    """How many iterations the limits allow each problem."""
-    portfolio: Portfolio | None = None
-    """What is done besides iterations, for a single problem of "auto"."""
-
-    def __post_init__(self) -> None:
-        B = self.state.x.shape[0]
-        self.k = self.nfev = self.njev = 0
-        self.answers = Answers()
-        self.errstate: Any = np.geterr()
-        """The user's handling of floating-point errors, for the callback."""
-        self.x0, self.t1 = self.state.x, self.state.t
-        self.seconds = 0.0
-        self.careful = False
-        """Whether a compiled loop must reckon with values that are not finite: it has met one."""
-        self.active: NDArray[np.intp] = np.arange(B if self.batch_size is None else self.batch_size)
-        """The problems that have begun and not ended."""
-        self.began = np.zeros((3, B), int)
-        """k, nfev, njev when each problem began."""
-        self.data: tuple[Any, ...] = ()
-        """The user's data of all problems, where those that wait will need them."""
-        self.members = self.active
-        """The problems that `state` is of: the active ones, or in a compiled loop all, or one for each place."""
-        self.rows = self.active
-        """The problems that the current query is about."""
-        self.whole = self.state
-        """The state of all problems; that of the active ones is as of the last `gather`."""
-        self.status = np.full(B, Status.RUNNING.value)
-        self.counts = np.zeros((3, B), int)
-        """nit, nfev, njev of each problem at its end."""
-        self.seen = {"x": self.state.x, "fun": np.full_like(self.state.t, np.nan), "t": self.state.t}
-        """Where each problem last stood and f there, for the callback."""
-        if not self._load_found() and self.batch_size is not None:
-            self.noise.keep(self.members)
-        if self.batch_size is not None:
-            self.whole = map_leaves(np.array, self.whole)
-        self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), self.whole)
-        picks = None if self.batch_size is not None else frozenset(self.whole.xhat_at.tolist())
-        self.plan = dataclasses.replace(self.plan, picks=picks)
-        self.engine = self.backend.engine
-        self.why = ""
-        """Why the loop is not a compiled one, where that may surprise."""
-        self.loop: Loop | None = None
-        self.carry: Carry | None = None
-        self.pace = 1
-        """How many iterations the next block of a compiled loop may have."""
-        self.noise.mark(self.k)
-        self._marked = self.nfev, self.njev
+    def __init__(self, config: RunConfig, recorder: Recorder, strategy: Strategy | None = None) -> None:
+        backend, (B, d) = config.backend, config.x0.shape
+        self.config, self.recorder, self.strategy = config, recorder, strategy
+        self.noise = backend.noise(config.keys, d, config.sample_xi, samples=config.noise_samples)
+        self.answers, self.counter = Answers(), Counter()
+        self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter)
+        self.loop_remark = ""
+        """Sentence of the message on why there is no compiled loop, if that may surprise."""
+        self._masked = False
+        self._seconds = 0.0
+        """Time taken before the checkpoint that this run continues."""
+        first = first_state(config.x0, config.t1, config.step, config.picks, config.widths)
+        active = np.arange(B if config.batch_size is None else config.batch_size)
+        self.state = RunState(
+            current=first,
+            full=first,
+            members=active,
+            active=active,
+            status=np.full(B, Status.RUNNING.value),
+            began=np.zeros((3, B), int),
+            counts=np.zeros((3, B), int),
+        )
+        if not self._load_found() and config.batch_size is not None:
+            self.noise.keep(active)
+        full = self.state.full
+        if config.batch_size is not None:
+            full = map_leaves(np.array, full)  # gathered in place
+        self.state = self.loop.restart(self.state, full)
+        self.noise.mark(self.state.k)
         self._clock = time.monotonic()
+        if recorder.saver and not recorder.saver.found:
+            self.save(first=True)
 
-    def mark(self) -> None:
-        """Remember the beginning of an iteration: should it not be completed, it is done again from here."""
-        self.noise.mark(self.k)
-        self.answers.clear()
-        self._marked = self.nfev, self.njev
+    # The conversation with the driver.
 
-    def conversation(self) -> Generator[Query | Advance, Any, Result]:
-        """Iterate until every problem has ended, then ask for the final values."""
+    def requests(self) -> Generator[Request, Any, Result]:
+        """Iterate until all problems have ended, then ask for the final values."""
+        config = self.config
         self._clock = time.monotonic()
-        if self.progress:
-            self.progress.open()
+        self.recorder.open()
         try:
-            if self.looked and self.nfev == 0:
-                yield from self.unbroken(self._look_at_start())
-            if self.portfolio is not None:
-                yield from self.portfolio.conversation(self)
-                raise Stop(Status.COMPLETED if self.k else Status.MAX_EVALS)
-            while self.active.size or waiting(self).size:
-                self.check_limits()
-                refill(self)
-                yield from self.unbroken(advance(self) if self.loop else iterate(self))
+            if config.start_evals and self.state.nfev == 0:
+                yield from self._evaluate_start()
+            if self.strategy is not None:
+                yield from self.strategy.phases(self)
+                raise Stop(Status.COMPLETED if self.state.k else Status.MAX_EVALS)
+            while self.state.active.size or (config.batch_size is not None and self.state.waiting().size):
+                self._check_limits()
+                self._refill()
+                yield from self._advance(config.limits.max_iter if config.batch_size is None else None)
         except Stop as stop:
             self.save()
-            never = waiting(self)
-            self.end(np.ones(self.active.size, bool), stop.status.value)
-            self.status[never], self.counts[1, never] = stop.status, self.looked
+            self._end_all(stop.status)
         else:
             self.save()
-        if self.progress:
-            self.progress.close(self.done, self.whole.f_best, self.whole.t)
+        self.recorder.close(self.state)
         self.answers = Answers()  # those of an iteration that did not complete are in the checkpoint
-        return (yield from report(self))
+        return (yield from self._report())
 
-    def unbroken(self, talk: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Pass on the queries of an iteration, or answer them from a checkpoint. The answer BROKEN_OFF ends the run."""
+    def _unbroken(self, queries: Generator[Any, Any, Any], rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
+        """Pass on the queries of one iteration as requests, or answer them from a checkpoint. Count evaluations."""
         answer = None
         while True:
             try:
-                query = talk.send(answer)
+                query = queries.send(answer)
             except StopIteration as end:
                 return end.value
-            if isinstance(query, Query) and (replayed := self.answers.replay(query)) is not None:
-                self.count(query)
-                answer = replayed
+            if isinstance(query, Advance):
+                answer = yield query
+                if answer is INTERRUPTED:
+                    self._interrupt()
                 continue
-            answer = yield query
-            if answer is BROKEN_OFF:
-                raise Stop(Status.INTERRUPTED)
-            if isinstance(query, Query):
+            replayed = self.answers.replay(query)
+            if replayed is not None:
+                answer = replayed
+            else:
+                answer = yield Evaluate(query, rows, self.answers)
+                if answer is INTERRUPTED:
+                    self.counter.add(query, self.answers.begun)
+                    self._interrupt()
                 self.answers.complete(answer)
+            self.counter.add(query)
 
-    def stop(self, status: Status) -> NoReturn:
-        """End all problems with this status."""
-        raise Stop(status)
+    def _interrupt(self) -> None:
+        self.noise.rewind()
+        raise Stop(Status.INTERRUPTED)
 
-    @property
-    def affordable(self) -> int:
-        """Evaluations that are left, without what is kept for the end."""
-        assert self.limits.max_evals is not None
-        return self.limits.max_evals - self.nfev - self.njev - self.reserve
+    def _commit(self, state: RunState) -> None:
+        """Take over the state after a complete iteration. If the next one fails, it is repeated from here."""
+        self.state = state
+        self.counter.nfev, self.counter.njev = state.nfev, state.njev
+        self.answers.clear()
 
-    def revive(self) -> None:
-        """A single problem that was given up goes on, from where it was."""
-        self.status[:] = Status.RUNNING
-        self.active = self.rows = self.members = np.arange(1)
-        self.history.closed[:] = False
-        noise: Any = self.noise
-        if hasattr(noise, "seat"):
-            noise.seat(self.active, self.began[0, self.active])
-        else:
-            noise.join(self.active, self.k)
-        self.go_on_from(self.whole)
+    def _advance(self, last: int | None) -> Generator[Request, Any, None]:
+        """Do an iteration, or a block of iterations up to the `last`."""
+        state, position = yield from self._unbroken(self.loop.advance(self.state, last), self.state.active)
+        self._commit(state)
+        self._after_contact(position)
 
-    def go_on_from(self, whole: State) -> None:
-        """Iterate from this state of all problems."""
-        self.whole = whole
-        self.state = map_leaves(lambda leaf: self.backend.native(leaf[self.members]), whole)
-        if self.loop is not None:
-            self.carry = rows_of(self, self.members)
-            self.state = self.carry.state
-
-    def evaluated(self, points: NDArray[Any], values: NDArray[Any]) -> None:
-        """Keep what a single problem learned outside of its iterations: the best of n points (n, d), and bad values."""
-        finite = np.isfinite(values)
-        lowest = int(np.argmin(np.where(finite, values, np.inf)))
-        if finite[lowest] and values[lowest] < self.whole.f_best[0]:
-            self._update_state(x_best=points[lowest][None], f_best=values[lowest : lowest + 1])
-        if not (finite.all() or self.plan.penalize):
-            self._update_state(rejected=self.whole.rejected + np.count_nonzero(~finite))
-
-    def _update_state(self, **changed: Any) -> None:
-        """Replace these arrays of a single problem, on the host and in the loop."""
-        arrays: dict[str, Any] = {name: np.asarray(a, self.whole.x.dtype) for name, a in changed.items()}
-        self.whole = self.whole._replace(**arrays)
-        if self.carry is None:
-            self.state = self.state._replace(**{name: self.backend.native(a) for name, a in arrays.items()})
-        else:
-            self.state = self.carry.state._replace(**{name: self.backend.give(a) for name, a in arrays.items()})
-            self.carry = self.carry._replace(state=self.state)
-
-    @property
-    def looked(self) -> int:
-        """How many evaluations a problem has before its first iteration."""
-        return int(self.plan.method.reports == "best" and not self.plan.ctx.stochastic)
-
-    def slices(self, rows: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """The problems `rows`, so many at a time as may be computed at once."""
-        n = max(1, self.batch_size or rows.size)
-        return [rows[i : i + n] for i in range(0, rows.size, n)]
-
-    def _look_at_start(self) -> Generator[Query, Any, None]:
-        """Evaluate the start, so that the best point is never worse."""
-        f_best = self.whole.f_best.copy()
-        for rows in self.slices(np.arange(self.status.size)):
-            self.rows, self.nfev = rows, 0
-            x = self.backend.native(self.inside(self.whole.x[rows]))
-            values = self.backend.host((yield Query("fun", x[:, None, :])))[:, 0]
-            values = values if self.plan.watch is None else values[:, 0]
-            f_best[rows] = np.where(np.isfinite(values), values, np.inf)
-            self.whole = self.whole._replace(f_best=f_best)
-            self.state = self.state._replace(f_best=self.backend.native(f_best[self.members]))
-            if self.carry:
-                given = self.backend.give(f_best[self.members])
-                self.carry = self.carry._replace(state=self.carry.state._replace(f_best=given))
-        self.nfev, self.rows = 1, self.active
-        self.mark()
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """The columns that iterations of a compiled loop leave, for the history or the callback."""
-        return self.history.columns if self.history.limit or self.callback else ()
-
-    def interrupt(self, query: Query | Advance) -> Any:
-        """Break off the run while `query` is asked: what to answer it with, so that the run ends in good order."""
-        if not isinstance(query, Advance):
-            self.count(query, self.answers.begun)
-        if isinstance(query, Advance) or self.active.size:
-            self.noise.rewind()
-            return BROKEN_OFF
-        self.status[self.rows] = Status.INTERRUPTED
-        return self.plan.ctx.xp.full_like(query.points[..., 0], np.nan)
-
-    def close_after(self, error: BaseException) -> None:
-        """An exception ends the run: save the last complete iteration, and say so in the exception."""
-        if self.progress:
-            self.progress.close(self.done, self.whole.f_best, self.whole.t)
-        if self.active.size:
-            self.noise.rewind()
-            where = ""
-            if self.saver:
-                try:
-                    saved, reason = self.save(), self.saver.failure
-                except Exception as failure:  # nothing may replace the user's exception
-                    saved, reason = False, repr(failure)
-                name = repr(self.saver.name)
-                where = f", saved in {name}" if saved else f", which could not be saved in {name}: {reason}"
-            error.add_note(f"slgh: raised after {self.k} complete iterations{where}.")
-
-    def count(self, query: Query, points: int | None = None) -> None:
-        """Count the evaluations of a query, all of them or those of `points` points of all problems."""
-        n = query.points.shape[1] if points is None else -(-points // max(1, query.points.shape[0]))
-        if query.what == "fun" or query.what == "F":
-            self.nfev += n
-        else:
-            self.njev += n
-
-    def after_contact(self, *, stopped: bool) -> None:
-        """What the host does after it has seen the iterations: stop, save, show."""
-        if stopped and self.active.size:
-            raise Stop(Status.CALLBACK)
-        if self.saver and self.active.size and self.saver.due(self.k):
+    def _after_contact(self, position: Position | None, value: Any = None) -> None:
+        """Call the user's callback, stop, save and show, now that the host sees the state."""
+        recorder, stopped = self.recorder, False
+        if position is not None:
+            self._gather()
+            stopped = recorder.call_back(self.state, position)
+        if self.state.active.size:
+            self._stop_if(Seen(stopped=stopped, value=value))
+        if recorder.saver and self.state.active.size and recorder.saver.due(self.state.k):
             self.save()
-        if self.progress and self.active.size:
-            self.progress.show(self.done, self.state.f_best, self.state.t, self.active.size)
+        recorder.show(self.state)
 
-    def check_limits(self) -> None:
+    def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
-        limits, plan = self.limits, self.plan
-        if limits.max_seconds is not None and self.elapsed() >= limits.max_seconds:
-            raise Stop(Status.MAX_SECONDS)
-        if self.batch_size is not None:
+        config, state, oracle = self.config, self.state, self.loop.step_config.method.oracle
+        seen = Seen(seconds=self.elapsed())
+        if config.batch_size is None:
+            cost = oracle.cost(state.k % oracle.period == 0, config.step.ctx)
+            seen = seen._replace(evaluations=state.evaluations + cost + config.reserve)
+            if self.strategy is None:
+                seen = seen._replace(iterations=state.k)
+        self._stop_if(seen)
+
+    def _end_all(self, status: Status) -> None:
+        """End all problems, those that have not begun included."""
+        waiting = self.state.waiting() if self.config.batch_size is not None else np.arange(0)
+        self.state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        state = self.loop.end(self.state, np.ones(self.state.active.size, bool), status)
+        all_status, counts = state.status.copy(), state.counts.copy()
+        all_status[waiting], counts[1, waiting] = status, self.config.start_evals
+        self.state = state._replace(status=all_status, counts=counts)
+
+    def _refill(self) -> None:
+        """Fill freed slots with waiting problems.
+
+        They begin where a row of the history is due, so that the rows of all problems are of the same of their
+        iterations.
+        """
+        state, size, stride = self.state, self.config.batch_size, self.recorder.history.stride
+        if size is None or state.active.size == size:
             return
-        if limits.max_iter is not None and self.k >= limits.max_iter:
-            raise Stop(Status.COMPLETED)
-        if limits.max_evals is not None:
-            oracle = plan.method.oracle
-            needed = oracle.cost(self.k % oracle.period == 0, plan.ctx) + self.reserve
-            if self.nfev + self.njev + needed > limits.max_evals:
-                planned = plan.method.planned and self.k > 0
-                raise Stop(Status.COMPLETED if planned else Status.MAX_EVALS)
+        new = state.waiting()[: size - state.active.size]
+        k = state.k if state.active.size else state.k + -state.k % stride
+        if not new.size or k % stride:
+            return
+        began = state.began.copy()
+        began[:, new] = np.array([[k], [state.nfev - self.config.start_evals], [state.njev]])
+        self._commit(self.loop.add(state._replace(k=k, began=began), new))
+        self.noise.mark(k)
+
+    def _evaluate_start(self) -> Generator[Request, Any, None]:
+        """Evaluate the start, so that the best point is never worse."""
+        config, backend = self.config, self.config.backend
+        for rows in slices(np.arange(len(config.x0)), config.batch_size):
+            self.counter.nfev = 0
+            x = backend.native(config.inside(self.state.full.x[rows]))
+            values = backend.host((yield from self._ask(Query("fun", x[:, None, :]), rows)))[:, 0]
+            values = values if config.step.watch is None else values[:, 0]
+            f_best = self.state.full.f_best.copy()
+            f_best[rows] = np.where(np.isfinite(values), values, np.inf)
+            self.state = self.loop.restart(self.state, self.state.full._replace(f_best=f_best))
+        self._commit(self.state._replace(nfev=1))
+        self.noise.mark(self.state.k)
+
+    def _ask(self, query: Query, rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
+        """Ask for the answer to one query."""
+
+        def only() -> Generator[Query, Any, Any]:
+            return (yield query)
+
+        return self._unbroken(only(), rows)
+
+    def _report(self) -> Generator[Request, Any, Result]:
+        """Ask for the final values, and return the Result."""
+        strategy = self.strategy
+        return report(
+            Ending(
+                config=self.config,
+                state=self.state,
+                method=self.loop.step_config.method,
+                history=self.recorder.history,
+                noise=self.noise,
+                engine=self.loop.engine,
+                noisy=strategy is not None and strategy.noisy,
+                story="" if strategy is None else strategy.story,
+                homotopies=1 if strategy is None else strategy.homotopies,
+                remarks=(self.config.remark, self.loop_remark),
+                elapsed=self.elapsed,
+            )
+        )
+
+    # For the driver.
 
     @property
-    def limit(self) -> Status:
-        """How a problem ends that has had the iterations that the limits allow."""
-        cut = self.limits.max_iter is None or self.limits.max_iter > (self.iterations or 0)
-        return Status.MAX_EVALS if cut and not self.plan.method.planned else Status.COMPLETED
+    def active(self) -> NDArray[np.intp]:
+        """Problems that run."""
+        return self.state.active
+
+    def compile(
+        self, functions: Vectorized | Pointwise, *, compiled: bool | None, python: str
+    ) -> Vectorized | Pointwise:
+        """Use a compiled loop if possible, and return the functions as it calls them.
+
+        Parameters
+        ----------
+        compiled
+            True demands a compiled loop, False forbids it.
+        python
+            Reason for a Python loop, if there is one.
+        """
+        config, backend = self.config, self.config.backend
+        if compiled is not None and not isinstance(compiled, bool):
+            raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
+        if compiled is False or (compiled is None and not backend.compiles):
+            return functions
+        reason = python or f"{backend.name} arrays have no compiled loop"
+        if backend.compiles and not python:
+            mapped = functions
+            if isinstance(mapped, Pointwise):
+                mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
+            found = compile_loop(self.state, config, self.noise, self.recorder, mapped, masked=self._masked)
+            if not isinstance(found, str):
+                self.loop, self.state, loop = found
+                return mapped if self.strategy is None else loop.compiled_functions(mapped)
+            reason = found
+        if compiled:
+            raise ValueError(f"`compiled=True` is not possible here: {reason}.")
+        self.loop_remark = f"In a Python loop: {reason}."
+        return functions
+
+    def advance_block(self, request: Advance) -> Any:
+        """Answer the request of a compiled loop."""
+        assert isinstance(self.loop, BlockLoop)
+        return self.loop.run(request)
 
     def elapsed(self) -> float:
-        """Seconds this run has taken, earlier sittings included."""
-        return self.seconds + time.monotonic() - self._clock
+        """Return the seconds that this run has taken, with those before a checkpoint."""
+        return self._seconds + time.monotonic() - self._clock
 
-    def end(self, which: NDArray[np.bool_], status: Any) -> None:
-        """End those of the active problems, and go on with the others."""
-        ended, left = self.active[which], np.flatnonzero(~which)
-        self.status[ended] = np.broadcast_to(status, which.shape)[which]
-        self.counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]]) - self.began[:, ended]
-        self.gather()
-        self.active = self.rows = self.active[left]
-        if self.loop is None:
-            self.members = self.active
-            rows = self.backend.index(left)
-            self.state = map_leaves(lambda leaf: leaf[rows], self.state)
-            self.noise.keep(left)
+    def close_after(self, error: BaseException) -> None:
+        """End the run because of an exception: save the last complete iteration, and note it in the exception."""
+        self.recorder.close(self.state)
+        if self.state.active.size:
+            self.noise.rewind()
+            where, saver = "", self.recorder.saver
+            if saver:
+                try:
+                    saved, reason = self.save(), saver.failure
+                except Exception as failure:  # nothing may replace the user's exception
+                    saved, reason = False, repr(failure)
+                where = f", saved in {saver.name!r}"
+                if not saved:
+                    where = f", which could not be saved in {saver.name!r}: {reason}"
+            error.add_note(f"slgh: raised after {self.state.k} complete iterations{where}.")
+
+    def interim_result(self, status: Status) -> Result:
+        """Return the best point so far, or the iterate if f is stochastic."""
+        self._gather()
+        full = self.state.full
+        arrays = {"x": full.x_best, "fun": full.f_best, "t": full.t}
+        if self.config.stochastic:
+            with np.errstate(all="ignore"):
+                arrays |= {"x": self.config.inside(full.x), "fun": np.full_like(full.t, np.nan)}
+        counted = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        return self.recorder.interim(counted, arrays, status, message=status.message)
+
+    # For a Strategy, which runs a single problem.
 
     @property
-    def done(self) -> int:
-        """What the progress bar counts: iterations, evaluations of a portfolio, or problems that begin one by one."""
-        if self.portfolio is not None:
-            return self.nfev + self.njev
-        return self.k if self.batch_size is None else int((self.status != Status.RUNNING).sum())
+    def left(self) -> int:
+        """Evaluations that are left, without those reserved for the final value."""
+        assert self.config.limits.max_evals is not None
+        return self.config.limits.max_evals - self.state.evaluations - self.config.reserve
 
-    def gather(self) -> None:
-        """Bring `whole` up to date."""
-        self.whole = map_leaves(lambda whole, part: self.spread(whole, self.backend.host(part)), self.whole, self.state)
+    def evaluate(self, points: NDArray[Any], *, gradient: bool) -> Generator[Request, Any, NDArray[Any]]:
+        """Evaluate f, or its gradient, at points (n, d). `book` must follow, once the answer is in the replay log."""
+        self._stop_if(Seen(value=self.state.full.f_best[0], seconds=self.elapsed()))
+        dtype, native = self.config.dtype, self.config.backend.native
+        closed_form = self.config.traits.closed_form
+        what = ("F.grad" if closed_form else "grad") if gradient else "F" if closed_form else "fun"
+        t = native(np.zeros((1, 1), dtype)) if what.startswith("F") else None
+        query = Query(what, native(points.astype(dtype)[None]), t=t)
+        raw = yield from self._ask(query, self.state.active)
+        return np.asarray(self.config.backend.host(raw)[0], float)
 
-    def spread(self, whole: NDArray[Any], part: NDArray[Any]) -> NDArray[Any]:
-        """`whole` (all problems) with the rows of the members replaced by `part`."""
-        if self.members.size == whole.shape[0]:
-            return part
-        whole = whole.copy() if self.batch_size is None else whole
-        whole[self.members] = part
-        return whole
+    @property
+    def has_gradients(self) -> bool:
+        """True if gradients of f can be evaluated."""
+        return self.config.traits.closed_form or self.config.step.method.oracle.asks == "gradients"
 
-    def watch_end(self, watch: Watch, rows: NDArray[np.intp], sight: Sight) -> None:
-        """Show the final points of these problems to the Watch."""
-        after = watch.see(tuple(leaf[rows] for leaf in self.whole.watch), sight, np)
-        whole = tuple(leaf.copy() for leaf in self.whole.watch)
-        for leaf, part in zip(whole, after, strict=True):
-            leaf[rows] = part
-        self.whole = self.whole._replace(watch=whole)
+    def book(self, points: NDArray[Any], values: NDArray[Any], *, is_step: bool) -> None:
+        """Take over values (n,) of f at points (n, d), or gradients (n, d).
 
-    def inside(self, x: NDArray[Any]) -> NDArray[Any]:
-        """x mirrored into the box."""
-        return x if self.box is None else np.asarray(self.box.inside(x, np))
+        `is_step`: the first point is an iterate of a local search. It counts as an iteration with t = 0.
+        """
+        state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        points = points.astype(self.config.dtype)
+        if values.ndim == 1:
+            state = self._with_values(state, points, values)
+        state = state._replace(k=state.k + 1) if is_step else state
+        self._commit(state)
+        self.noise.mark(state.k)
+        position = None
+        if is_step:
+            x, fun = points[:1], values[:1].astype(self.config.dtype)
+            self.recorder.record_local_step(state, x, fun)
+            if self.recorder.callback is not None:
+                position = self.recorder.position_of_all(state, x, fun, np.zeros_like(fun))
+        self._after_contact(position, value=state.full.f_best[0])
 
-    def called_back(self, x: NDArray[Any], fun: NDArray[Any], t: NDArray[Any]) -> bool:
-        """Call the user's callback with where the members stood; whether it asks to stop."""
-        if self.callback is None:
-            return False
-        self.gather()
-        now = {"x": self.inside(x), "fun": fun, "t": t}
-        self.seen = {name: self.spread(self.seen[name], part) for name, part in now.items()}
-        stochastic = self.plan.ctx.stochastic
-        best_x, best = (self.seen["x"], self.seen["fun"]) if stochastic else (self.whole.x_best, self.whole.f_best)
-        found = {**self.seen, "x_best": best_x, "fun_best": best}
-        give = self.backend.give
-        shown = {name: give(a) if self.batched else give(a[0]) if a.ndim > 1 else a[0] for name, a in found.items()}
-        result = Result(nit=self.k, nfev=self.nfev, njev=self.njev, status=Status.RUNNING, success=False, **shown)
-        try:
-            with np.errstate(**self.errstate):
-                answer = self.callback(result)
-        except StopIteration:
-            return True
-        return isinstance(answer, bool | np.bool_) and bool(answer)
+    def _with_values(self, state: RunState, points: NDArray[Any], values: NDArray[Any]) -> RunState:
+        """Return the state with the best of these points, and with the bad values counted."""
+        finite, full, changed = np.isfinite(values), state.full, dict[str, Any]()
+        lowest = int(np.argmin(np.where(finite, values, np.inf)))
+        if finite[lowest] and values[lowest] < full.f_best[0]:
+            changed = {"x_best": points[lowest][None], "f_best": values[lowest : lowest + 1]}
+        if not (finite.all() or self.config.step.penalize):
+            changed["rejected"] = full.rejected + np.count_nonzero(~finite)
+        if self.config.step.penalize and finite.any():
+            changed["worst"] = np.maximum(full.worst, np.max(values[finite]))
+        if not changed:
+            return state
+        return self.loop.replace(state, {n: np.asarray(a, self.config.dtype) for n, a in changed.items()})
+
+    def restart(self, **arrays: Any) -> None:
+        """Replace arrays of the state, to begin a homotopy."""
+        self.state = self.loop.restart(self.state, self.state.full._replace(**arrays))
+
+    def iterate_until(self, last: int) -> Generator[Request, Any, Status]:
+        """Iterate up to iteration `last`, and return the status of the problem, RUNNING if it has not ended."""
+        while self.state.active.size and self.state.k < last:
+            self._check_limits()
+            yield from self._advance(last)
+        self._gather()
+        return Status(int(self.state.status[0]))
+
+    def revive(self) -> None:
+        """Continue a problem that has ended."""
+        only = np.arange(1)
+        self.recorder.history.reopen()
+        self.noise.assign(only, self.state.began[0, only])
+        running = np.full_like(self.state.status, Status.RUNNING)
+        state = self.state._replace(status=running, active=only, members=only)
+        self.state = self.loop.restart(state, state.full)
+
+    def use_ranks(self) -> None:
+        """Let the homotopy use ranks of the values, if the oracle can. A compiled loop stays as it is."""
+        oracle: Any = self.loop.step_config.method.oracle
+        if isinstance(self.loop, PythonLoop) and hasattr(oracle, "values"):
+            method = dataclasses.replace(
+                self.loop.step_config.method, oracle=dataclasses.replace(oracle, values="ranks")
+            )
+            self.loop = self.loop.with_step(dataclasses.replace(self.loop.step_config, method=method))
+
+    def stop(self, status: Status) -> NoReturn:
+        """End the run."""
+        raise Stop(status)
+
+    def _stop_if(self, seen: Seen) -> None:
+        """End the run if a limit is reached."""
+        if (status := status_after(seen, self.config.limits)) != Status.RUNNING:
+            raise Stop(Status(int(status)))
+
+    # Checkpoints.
+
+    def _gather(self) -> None:
+        self.state = self.state.gather(self.config.backend.host, in_place=self.config.batch_size is not None)
 
     def save(self, *, first: bool = False) -> bool:
-        """Save the last complete iteration, if there is a file for it; return True if it was written."""
-        if self.saver is None:
+        """Save the last complete iteration, if there is a file for it. Return True if it was written."""
+        saver = self.recorder.saver
+        if saver is None:
             return False
-        self.gather()
-        meta = {
-            "identity": self.identity,
-            "seed": self.seed,
-            "k": self.k,
-            "marked": self._marked,
-            "seconds": self.elapsed(),
-            "stride": self.history.stride,
-            "careful": self.careful,
-        }
-        return self.saver.save(self.k, meta, self._saved_arrays(), first=first)
+        self._gather()
+        meta = snapshot.Meta(
+            identity=self.config.identity,
+            seed=self.config.seed,
+            k=self.state.k,
+            nfev=self.state.nfev,
+            njev=self.state.njev,
+            seconds=self.elapsed(),
+            stride=self.recorder.history.stride,
+            masked=self.loop.masked if isinstance(self.loop, BlockLoop) else self._masked,
+        )
+        return saver.save(meta, self._arrays(), first=first)
 
-    def _saved_arrays(self) -> dict[str, NDArray[Any]]:
-        return {
-            **{f"state.{n}": a for n, a in to_arrays(self.whole).items()},
-            **{f"noise.{n}": a for n, a in self.noise.save().items()},
-            **{f"history.{n}": a for n, a in self.history.saved().items()},
-            **{f"ended.{n}": a for n, a in self.history.ended.items()},
-            **{f"seen.{n}": a for n, a in self.seen.items()},
-            "active": self.active,
-            "status": self.status,
-            "counts": self.counts,
-            "began": self.began,
-            **({f"portfolio.{n}": a for n, a in self.portfolio.saved().items()} if self.portfolio else {}),
-            **{f"answers.{n}": a for n, a in self.answers.saved(self.backend.stack, self.backend.host).items()},
+    def _arrays(self) -> snapshot.Arrays:
+        """Return the arrays of a checkpoint."""
+        backend, history = self.config.backend, self.recorder.history
+        groups: dict[str, snapshot.Arrays] = {
+            "noise": self.noise.save(),
+            "history": history.saved(),
+            "ended": history.ended,
+            "position": self.recorder.position._asdict(),
+            "answers": self.answers.saved(backend.stack, backend.host),
         }
+        if self.strategy is not None:
+            groups["auto"] = self.strategy.save()
+        return snapshot.collect(self.state, groups)
 
     def _load_found(self) -> bool:
-        """Go on from the checkpoint that was found, if there is one that has begun; return True if so."""
-        if not (self.saver and self.saver.found):
+        """Continue the checkpoint that was found, if there is one that has begun. Return True if so."""
+        saver = self.recorder.saver
+        if not (saver and saver.found):
             return False
-        with checkpoint.refuse_damaged(self.saver.name):
-            begun = self._is_begun(self.saver.found[0])
-            if begun:
-                self._load(*self.saver.found)
-        return begun
+        meta, arrays = saver.found
+        with checkpoint.refuse_damaged(saver.name):
+            if not snapshot.is_begun(meta, self.config, saver.name):
+                return False
+            snapshot.check_arrays(arrays, self._arrays())
+            self._load(meta, arrays)
+        return True
 
-    def _is_begun(self, meta: dict[str, Any]) -> bool:
-        """Return True to continue a checkpoint of this run. A mere start with another batch_size is not continued."""
-        assert self.saver is not None
-        before = meta["identity"].get("batch_size")
-        begun = meta["k"] > 0 or before == self.identity["batch_size"]
-        given = self.identity if begun else self.identity | {"batch_size": before}
-        checkpoint.refuse_other_run(self.saver.name, meta["identity"], given)
-        return bool(begun)
-
-    def _load(self, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a checkpoint."""
-        self._check_arrays(arrays)
-
-        def group(prefix: str) -> dict[str, NDArray[Any]]:
-            return {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
-
-        self.k, (self.nfev, self.njev) = meta["k"], meta["marked"]
-        self.seconds, self.careful = meta["seconds"], meta["careful"]
-        self.active = self.members = self.rows = arrays["active"]
-        self.status, self.counts, self.began = arrays["status"], arrays["counts"], arrays["began"]
-        self.seen = group("seen.")
-        self.whole = from_arrays(group("state."), like=self.state)
-        watch = self.plan.watch
-        shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in self.state.watch), strict=True))
-        shapes["x"] = self.state.x.shape
-        self.history.load(group("history."), group("ended."), meta["stride"], shapes)
-        self.history.closed = self.status != Status.RUNNING
-        self.noise.load(group("noise."), self.active, self.began[0, self.active])
-        self.answers.load(group("answers."), self.backend.native)
-        if self.portfolio is not None:
-            self.portfolio.load(group("portfolio."))
-
-    def _check_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Raise unless the arrays of a checkpoint are named and shaped as those that this run would write."""
-        fresh = self._saved_arrays()
-        if odd := {n for n in fresh.keys() ^ arrays.keys() if not n.startswith(("ended.", "answers."))}:
-            raise ValueError(f"its arrays are not those of this run: {', '.join(sorted(odd))}")
-        for name, like in fresh.items():
-            if name.startswith(("state.", "seen.")) or name in ("status", "counts", "began"):
-                # A part of the user's own may change the dtype of its memory.
-                own = name.startswith("state.") and name.count(".") > 1
-                checkpoint.expect(arrays, name, like.shape, "biuf" if own else like.dtype.kind)
-        active, status = checkpoint.expect(arrays, "active", (None,), "i"), arrays["status"]
-        if not np.isin(status, list(Status)).all() or (arrays["counts"] < 0).any() or (arrays["began"] < 0).any():
-            raise ValueError("its status or counts of the problems are invalid")
-        running = np.flatnonzero(status == Status.RUNNING)
-        if np.unique(active).size < active.size or not np.isin(active, running).all():
-            raise ValueError("its active problems are not those that run")
-        if self.portfolio is not None and len(outcomes := arrays["portfolio.fun"]):
-            checkpoint.expect(arrays, "portfolio.x", (len(outcomes), self.state.x.shape[1]), "f")
+    def _load(self, meta: snapshot.Meta, arrays: snapshot.Arrays) -> None:
+        config, watch, first = self.config, self.config.step.watch, self.state.full
+        shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in first.watch), strict=True))
+        shapes["x"] = first.x.shape
+        self.state = state = snapshot.load_state(meta, arrays, self.state)
+        self.counter.nfev, self.counter.njev = meta.nfev, meta.njev
+        self._seconds, self._masked = meta.seconds, meta.masked
+        group = partial(snapshot.group_of, arrays)
+        self.recorder.load(
+            Position(**group("position")), group("history"), group("ended"), meta.stride, shapes, state.status
+        )
+        self.noise.load(group("noise"), state.active, state.began[0, state.active])
+        self.answers.load(group("answers"), config.backend.native)
+        if self.strategy is not None:
+            self.strategy.load(group("auto"), first.x.shape[1])

@@ -1,58 +1,88 @@
-"""What one iteration hands to the next."""
+"""What changes during a run: the state that a step maps to the next one, and the counts around it."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from slgh.protocols import Array, Leaves
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends.numpy.noise import pick_index
+from slgh.engine.compiled_step import Carry
+from slgh.engine.step import StepConfig, StepState, map_leaves
+from slgh.method import Method
+from slgh.oracles import DiagonalScaling
+from slgh.protocols import Array
+from slgh.result import Status
+
+LARGEST_INDEX = 2**31 - 1
+"""Largest iteration that xhat is drawn from: JAX counts iterations in 32 bits."""
 
 
-class State(NamedTuple):
-    """The state of B problems: arrays with leading axis B, and tuples of such for the parts' own memory."""
+class RunState(NamedTuple):
+    """Everything that changes during a run of B problems, except the position of the noise.
 
-    x: Array
-    """(B, d) the iterate."""
-    t: Array
-    """(B,) the smoothing radius."""
-    oracle: Leaves
-    schedule: Leaves
-    update: Leaves
-    floor: Array
-    """(B,) the least t."""
-    x_best: Array
-    """(B, d) the best evaluated point, and f there."""
-    f_best: Array
-    xhat: Array
-    """(B, d) the iterate that the theorems speak of, (B,) its gradient norm, (B,) the index drawn for it."""
-    xhat_norm: Array
-    xhat_at: Array
-    tail: Leaves
-    """(B, d) the sum of the last iterates, where their mean is reported; else nothing."""
-    bad: Array
-    """(B,) iterations in a row that learned nothing."""
-    rejected: Array
-    """(B,) samples dropped so far."""
-    worst: Array
-    """(B,) the worst finite value seen."""
-    watch: Leaves
-    """What the user's Watch remembers."""
+    `current` is computed with, in arrays of the backend. Everything else is in NumPy arrays on the host.
+    """
 
+    current: StepState
+    """State of the problems `members`."""
+    full: StepState
+    """State of all problems. The rows of `members` are as of the last `gather`."""
+    members: NDArray[np.intp]
+    """Problems in `current`: the active ones, or in a compiled loop all of them, or one per slot."""
+    active: NDArray[np.intp]
+    """Problems that have begun and not ended."""
+    status: NDArray[np.int64]
+    """(B,) a Status each."""
+    began: NDArray[np.int64]
+    """(3, B) k, nfev and njev when each problem began."""
+    counts: NDArray[np.int64]
+    """(3, B) nit, nfev and njev of each problem at its end."""
+    k: int = 0
+    """Iterations completed."""
+    nfev: int = 0
+    """Evaluations of f per problem, up to the last completed iteration."""
+    njev: int = 0
+    carry: Carry | None = None
+    """What a compiled loop maps to the next one. `current` is part of it."""
 
-def map_leaves(fun: Callable[..., Any], *states: State) -> State:
-    """Apply `fun` to the corresponding arrays of states."""
-    return State(
-        *(
-            tuple(fun(*leaves) for leaves in zip(*fields, strict=True))
-            if isinstance(fields[0], tuple)
-            else fun(*fields)
-            for fields in zip(*states, strict=True)
+    @property
+    def evaluations(self) -> int:
+        return self.nfev + self.njev
+
+    def spread(self, all_rows: NDArray[Any], rows: NDArray[Any], *, in_place: bool = False) -> NDArray[Any]:
+        """Return `all_rows` (B, ...) with the rows of the members replaced."""
+        if self.members.size == all_rows.shape[0]:
+            return rows
+        all_rows = all_rows if in_place else all_rows.copy()
+        all_rows[self.members] = rows
+        return all_rows
+
+    def gather(self, host: Callable[[Array], NDArray[Any]], *, in_place: bool = False) -> RunState:
+        """Bring `full` up to date. `in_place` overwrites its arrays, which saves copies of a large batch."""
+        full = map_leaves(lambda old, new: self.spread(old, host(new), in_place=in_place), self.full, self.current)
+        return self._replace(full=full)
+
+    def end(self, ended: NDArray[np.intp], status: Any) -> RunState:
+        """Book the end of these problems after iteration k. They stay in `current`."""
+        all_status, counts = self.status.copy(), self.counts.copy()
+        all_status[ended] = status
+        counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]]) - self.began[:, ended]
+        return self._replace(
+            status=all_status, counts=counts, active=self.active[all_status[self.active] == Status.RUNNING]
         )
-    )
+
+    def waiting(self) -> NDArray[np.intp]:
+        """Return the problems that have not begun, in their order."""
+        running = np.flatnonzero(self.status == Status.RUNNING)
+        return running[~np.isin(running, self.active)]
 
 
-def to_arrays(state: State) -> dict[str, Array]:
-    """The arrays of a state by name, those of tuples numbered."""
+def to_arrays(state: StepState) -> dict[str, Array]:
+    """Return the arrays of a state by name, with those of tuples numbered."""
     named: dict[str, Array] = {}
     for name, field in state._asdict().items():
         if isinstance(field, tuple):
@@ -62,11 +92,73 @@ def to_arrays(state: State) -> dict[str, Array]:
     return named
 
 
-def from_arrays(named: dict[str, Array], like: State) -> State:
-    """The inverse of `to_arrays`, for a state of the same structure as `like`."""
-    return State(
+def from_arrays(named: dict[str, Array], like: StepState) -> StepState:
+    """Invert `to_arrays` for a state of the same structure as `like`."""
+    return StepState(
         *(
             tuple(named[f"{name}.{i}"] for i in range(len(field))) if isinstance(field, tuple) else named[name]
             for name, field in like._asdict().items()
         )
     )
+
+
+@np.errstate(all="ignore")
+def first_state(
+    x: NDArray[Any], t: NDArray[Any], config: StepConfig, picks: list[int], widths: NDArray[np.float64] | None = None
+) -> StepState:
+    """Return the state before the first iteration, in NumPy arrays.
+
+    Parameters
+    ----------
+    x, t
+        (B, d) and (B,), the start and the first radii.
+    picks
+        Iteration of each problem whose iterate is xhat, -1 if the gradient norm decides.
+    widths
+        (d,) first widths of the samples, for an oracle that learns them.
+    """
+    method, B = config.method, x.shape[0]
+    floor = first_floor(x, t, method)
+    inf = np.full(B, np.inf, x.dtype)
+    zero = np.zeros(B, x.dtype)
+    if isinstance(method.oracle, DiagonalScaling) and widths is not None:
+        memory = method.oracle.starting(np.broadcast_to(widths.astype(x.dtype), x.shape), np)
+    else:
+        memory = method.oracle.init(x, dataclasses.replace(config.ctx, xp=np))
+    return StepState(
+        x=x,
+        t=t,
+        oracle=memory,
+        schedule=method.schedule.init(t, floor, np),
+        update=method.update.init(x, np),
+        floor=floor,
+        x_best=x,
+        f_best=inf,
+        xhat=x,
+        xhat_norm=inf,
+        xhat_at=np.array(picks, np.int64),
+        tail=() if config.tail_from is None else (np.zeros_like(x),),
+        bad=zero,
+        rejected=zero,
+        worst=-inf,
+        watch=() if config.watch is None else config.watch.init(x, np),
+    )
+
+
+def draw_picks(keys: list[tuple[int, int]], T: int | None, burn_in: int, *, exact: bool) -> list[int]:
+    """Draw the iteration of xhat for each problem, uniformly from the T planned ones after the burn-in."""
+    if exact or not T:
+        return [-1] * len(keys)
+    return [min(burn_in + pick_index(key, T - burn_in), LARGEST_INDEX) for key in keys]
+
+
+def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:
+    """Return the smallest t of each problem: the user's, or where a difference of f would be rounding."""
+    if method.floor is not None:
+        floor = np.full_like(t, method.floor)
+    elif method.oracle.rounding is None:
+        floor = np.zeros_like(t)
+    else:
+        eps = np.finfo(x.dtype).eps
+        floor = np.maximum(t * eps**method.oracle.rounding, eps * np.max(np.abs(x), axis=1)).astype(x.dtype)
+    return np.asarray(np.minimum(floor, t))

@@ -1,4 +1,4 @@
-"""Numbers apart from structure: a compiled loop takes hyperparameters as inputs, so that another value needs no
+"""Separate numbers from structure: a compiled loop takes hyperparameters as inputs, so that another value needs no
 compilation of its own."""
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 from array_api_compat import is_array_api_obj
 
 
-class Hole(NamedTuple):
-    """Where a number was."""
+class Placeholder(NamedTuple):
+    """Position of a number."""
 
 
 class Static(NamedTuple):
-    """Anything that is no number: part of the structure."""
+    """Anything else than a number: part of the structure."""
 
     value: Any
     kind: type
-    """Since 1 and True are equal."""
+    """Distinguishes 1 from True, which are equal."""
 
 
 class Record(NamedTuple):
@@ -30,17 +30,17 @@ class Record(NamedTuple):
     parts: tuple[Any, ...]
 
 
-def split(thing: Any) -> tuple[Any, list[Any]]:
-    """The structure of a thing, which can be hashed if its pieces can, and its floats and arrays in order.
+def partition(thing: Any) -> tuple[Any, list[Any]]:
+    """Return the structure of a thing, which is hashable if its pieces are, and its floats and arrays in order.
 
-    >>> structure, numbers = split((1.5, "name", (2.0, 3)))
+    >>> structure, numbers = partition((1.5, "name", (2.0, 3)))
     >>> numbers
     [1.5, 2.0]
-    >>> join(structure, iter([10.0, 20.0]))
+    >>> combine(structure, iter([10.0, 20.0]))
     (10.0, 'name', (20.0, 3))
     """
     if isinstance(thing, float) or is_array_api_obj(thing):
-        return Hole(), [thing]
+        return Placeholder(), [thing]
     names: tuple[str, ...] = ()
     if isinstance(thing, tuple):
         pieces = thing
@@ -51,20 +51,20 @@ def split(thing: Any) -> tuple[Any, list[Any]]:
         pieces = tuple(_float(getattr(thing, f.name), f.type) for f in dataclasses.fields(thing))
     else:
         return Static(thing, type(thing)), []
-    parts = [split(piece) for piece in pieces]
+    parts = [partition(piece) for piece in pieces]
     return (
         Record(type(thing), names, tuple(structure for structure, _ in parts)),
         [number for _, numbers in parts for number in numbers],
     )
 
 
-def join(structure: Any, numbers: Iterator[Any]) -> Any:
-    """The inverse of `split`, with other numbers. What is checked when a dataclass is made is not checked again."""
-    if isinstance(structure, Hole):
+def combine(structure: Any, numbers: Iterator[Any]) -> Any:
+    """Invert `partition`, with other numbers. `__post_init__` of dataclasses is not called again."""
+    if isinstance(structure, Placeholder):
         return next(numbers)
     if isinstance(structure, Static):
         return structure.value
-    pieces = [join(part, numbers) for part in structure.parts]
+    pieces = [combine(part, numbers) for part in structure.parts]
     if not structure.names:
         return tuple(pieces) if structure.kind is tuple else structure.kind(*pieces)
     thing = object.__new__(structure.kind)
@@ -74,5 +74,5 @@ def join(structure: Any, numbers: Iterator[Any]) -> Any:
 
 
 def _float(value: Any, annotation: Any) -> Any:
-    """A whole number in a field of floats as a float, as which it was meant."""
+    """Convert an integer in a field of floats."""
     return float(value) if type(value) is int and "float" in str(annotation) else value

@@ -1,4 +1,4 @@
-"""One iteration, as a pure conversation: it asks for values and returns the next state. It draws and calls nothing."""
+"""One iteration as a generator: it yields queries, receives values, and returns the next state."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple, Protocol
 
+from slgh.engine import bad_values
 from slgh.engine.bounds import Box
-from slgh.engine.state import State
 from slgh.method import Method
 from slgh.protocols import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
-
-PATIENCE = 10
-"""After so many iterations in a row that learned nothing, a problem is given up."""
 
 
 class Ops(Protocol):
@@ -26,7 +23,7 @@ class Ops(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class StepConfig:
     """What stays the same from one iteration to the next."""
 
     method: Method
@@ -34,43 +31,93 @@ class Plan:
     ops: Ops
     box: Box | None = None
     penalize: bool = False
+    """Bad-value policy: "penalize" if True, else "reject"."""
     tail_from: Any = None
-    """The iteration from which iterates are summed for their mean."""
+    """Iteration from which iterates are summed for their mean."""
     watch: Watch | None = None
     picks: frozenset[int] | None = None
-    """The iterations whose iterate is some problem's xhat; None: look at each."""
+    """Iterations whose iterate is xhat of some problem. None: check in every iteration."""
 
     @property
     def exact(self) -> bool:
-        """Whether g is the gradient itself, so that its norm picks xhat."""
+        """True if g is the gradient itself, so that its norm picks xhat."""
         return self.method.oracle.exact and not self.ctx.stochastic
 
 
-class Info(NamedTuple):
-    """What an iteration observed.
-
-    Where it stood; f there (B,), or where it is not evaluated the mean of f around it; whether it learned anything,
-    None if all did; and which problems the Watch ends, None if it never does.
-    """
+class StepState(NamedTuple):
+    """State of B problems between two iterations: arrays with leading axis B, and tuples of such arrays."""
 
     x: Array
+    """(B, d) iterate."""
     t: Array
+    """(B,) smoothing radius."""
+    oracle: Leaves
+    schedule: Leaves
+    update: Leaves
+    floor: Array
+    """(B,) smallest t."""
+    x_best: Array
+    """(B, d) best evaluated point."""
+    f_best: Array
+    """(B,) value there."""
+    xhat: Array
+    """(B, d) iterate that the theorems are about."""
+    xhat_norm: Array
+    """(B,) gradient norm there."""
+    xhat_at: Array
+    """(B,) iteration drawn for xhat."""
+    tail: Leaves
+    """(B, d) sum of the last iterates, if their mean is the solution; else empty."""
+    bad: Array
+    """(B,) iterations in a row without a usable value."""
+    rejected: Array
+    """(B,) samples dropped so far."""
+    worst: Array
+    """(B,) worst finite value so far."""
+    watch: Leaves
+    """Memory of the user's Watch."""
+
+
+def map_leaves(fun: Callable[..., Any], *states: StepState) -> StepState:
+    """Apply `fun` to the corresponding arrays of states."""
+    return StepState(
+        *(
+            tuple(fun(*leaves) for leaves in zip(*fields, strict=True))
+            if isinstance(fields[0], tuple)
+            else fun(*fields)
+            for fields in zip(*states, strict=True)
+        )
+    )
+
+
+class Info(NamedTuple):
+    """Observations of one iteration."""
+
+    x: Array
+    """(B, d) iterate before the step."""
+    t: Array
+    """(B,) radius before the step."""
     f: Array | None
+    """(B,) f(x) or, if the oracle does not evaluate it, the mean of f around x."""
     ok: Array | None
-    done: Array | None = None
+    """(B,) False for problems without a usable value. None: all have one."""
+    watched: Array | None = None
+    """(B,) True for problems that the Watch ends. None: it never ends one."""
 
 
-def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generator[Query, Array, tuple[State, Info]]:
-    """Iteration k of all problems: observe, move x, move t. Yields queries inside the box, is sent raw values.
+def step(
+    state: StepState, k: Any, first: bool, noise: Noise, config: StepConfig
+) -> Generator[Query, Array, tuple[StepState, Info]]:
+    """Do iteration k of all problems: estimate, move x, move t. Yield queries inside the box, receive raw values.
 
-    `first` tells whether it is the first of the oracle's period; k itself may be an array, without dimensions or (B,).
+    `first` is True in the first iteration of the oracle's period. k may be an array without dimensions, or (B,).
     """
-    method, xp, ops = plan.method, plan.ctx.xp, plan.ops
+    method, xp, ops = config.method, config.ctx.xp, config.ops
     x, t = state.x, state.t
     best = state.x_best, state.f_best
     worst = state.worst
     sight = None
-    talk = method.oracle.observe(x, t, state.oracle, first, noise, plan.ctx)
+    talk = method.oracle.observe(x, t, state.oracle, first, noise, config.ctx)
     answer: Answer | None = None
     while True:
         try:
@@ -78,21 +125,22 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         except StopIteration as end:
             seen, oracle_state = end.value
             break
-        asked, sign = _inside(query, plan.box, xp)
+        asked, sign = _inside(query, config.box, xp)
         values = yield asked
-        if plan.watch is not None and query.what == "fun":
+        if config.watch is not None and query.what == "fun":
             if query.centers:
                 sight = Sight(k, asked.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
             values = values[..., 0]
         values = values if sign is None else values * sign
         finite = None if ops.all_finite(values) else xp.isfinite(values)
-        if query.what == "fun" and not plan.ctx.stochastic:
+        if query.what == "fun" and not config.ctx.stochastic:
             best = _better(best, asked.points, values, finite, ops)
-        answer, worst = _clean(values, finite, worst, query, plan)
+        penalize = config.penalize and query.what == "fun"
+        answer, worst = bad_values.clean(values, finite, worst, penalize=penalize, xp=xp)
     new_x, update_state = method.update.apply(x, seen, t, state.update, xp)
-    if plan.box is not None and method.oracle.asks == "closed form":
-        new_x = plan.box.clip(new_x, xp)
-    if "F_next" in plan.ctx.needs:
+    if config.box is not None and method.oracle.asks == "closed form":
+        new_x = config.box.clip(new_x, xp)
+    if "F_next" in config.ctx.needs:
         values = yield Query("F", new_x[:, None, :], t=t[:, None])
         seen = seen._replace(F_next=values[:, 0])
     new_t, schedule_state = method.schedule.next(t, seen, state.schedule, state.floor, xp)
@@ -105,15 +153,15 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
     if ok is not None:
         new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
     xhat, xhat_norm = state.xhat, state.xhat_norm
-    if plan.exact or plan.picks is None or k in plan.picks:
+    if config.exact or config.picks is None or k in config.picks:
         g = seen.g if seen.grad_f is None else seen.grad_f
-        xhat, xhat_norm = _pick_xhat(state, x, g, ok, k, plan)
-    watched, done = state.watch, None
-    if plan.watch is not None:
+        xhat, xhat_norm = _pick_xhat(state, x, g, ok, k, config)
+    memory, watched = state.watch, None
+    if config.watch is not None:
         assert sight is not None
-        watched = plan.watch.see(state.watch, sight, xp)
-        done = plan.watch.done(watched, xp) if plan.watch.ends else None
-    return State(
+        memory = config.watch.see(state.watch, sight, xp)
+        watched = config.watch.done(memory, xp) if config.watch.ends else None
+    return StepState(
         x=new_x,
         t=new_t,
         oracle=memories[0],
@@ -125,12 +173,12 @@ def step(state: State, k: Any, first: bool, noise: Noise, plan: Plan) -> Generat
         xhat=xhat,
         xhat_norm=xhat_norm,
         xhat_at=state.xhat_at,
-        tail=() if plan.tail_from is None else (state.tail[0] + new_x * _late(k, plan.tail_from),),
+        tail=() if config.tail_from is None else (state.tail[0] + new_x * _late(k, config.tail_from),),
         bad=bad,
         rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
         worst=worst,
-        watch=watched,
-    ), Info(x, t, seen.F if seen.f is None else seen.f, ok, done)
+        watch=memory,
+    ), Info(x, t, seen.F if seen.f is None else seen.f, ok, watched)
 
 
 def _late(k: Any, tail_from: Any) -> Any:
@@ -148,7 +196,7 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
 
 
 def _hold(
-    ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: State, ops: Ops
+    ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: StepState, ops: Ops
 ) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
     """The new x, t, count of bad iterations and memories of the parts, or where nothing was learned the old ones."""
     old = state.oracle, state.schedule, state.update
@@ -158,23 +206,6 @@ def _hold(
     rest = iter(leaves)
     oracle, schedule, update = (tuple(islice(rest, len(m))) for m in memories)
     return x, t, bad, (oracle, schedule, update)
-
-
-def _clean(values: Array, finite: Array | None, worst: Array, query: Query, plan: Plan) -> tuple[Answer, Array]:
-    """Values with the bad ones put to 0 and marked, or replaced by the worst finite value so far."""
-    xp = plan.ctx.xp
-    penalize = plan.penalize and query.what == "fun"
-    if finite is None:
-        return Answer(values), xp.maximum(worst, xp.max(values, axis=1)) if penalize else worst
-    if values.ndim == 3:
-        whole = xp.all(finite, axis=-1)
-        return Answer(xp.where(whole[..., None], values, 0.0), xp.astype(whole, values.dtype)), worst
-    if penalize:
-        worst = xp.maximum(worst, xp.max(xp.where(finite, values, -xp.inf), axis=1))
-        known = xp.isfinite(worst)
-        values = xp.where(finite, values, xp.where(known, worst, 0.0)[:, None])
-        finite = finite | known[:, None]
-    return Answer(xp.where(finite, values, 0.0), xp.astype(finite, values.dtype)), worst
 
 
 def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Ops) -> Leaves:
@@ -190,11 +221,11 @@ def _better(best: Leaves, points: Array, values: Array, finite: Array | None, op
     return ops.choose(lowest < best[1], found, best)
 
 
-def _pick_xhat(state: State, x: Array, g: Array, ok: Array | None, k: Any, plan: Plan) -> Leaves:
+def _pick_xhat(state: StepState, x: Array, g: Array, ok: Array | None, k: Any, config: StepConfig) -> Leaves:
     """The iterate with the least gradient norm so far, or the one whose index was drawn beforehand."""
-    xp = plan.ctx.xp
-    if plan.exact:
+    xp = config.ctx.xp
+    if config.exact:
         norm = xp.sqrt(xp.vecdot(g, g))
         less = norm < state.xhat_norm
-        return plan.ops.choose(less if ok is None else ok & less, lambda: (x, norm), (state.xhat, state.xhat_norm))
-    return plan.ops.choose(state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm))
+        return config.ops.choose(less if ok is None else ok & less, lambda: (x, norm), (state.xhat, state.xhat_norm))
+    return config.ops.choose(state.xhat_at == k, lambda: (x, state.xhat_norm), (state.xhat, state.xhat_norm))

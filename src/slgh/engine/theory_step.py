@@ -1,23 +1,24 @@
-"""`step="theory"`: the step, the burn-in and the floor that a theorem of the paper is proved with."""
+"""`step="theory"`: the step, the burn-in and the floor of a theorem of the paper."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from slgh import checks
-from slgh.method import Method
+from slgh.method import Composition
+from slgh.protocols import Oracle, Schedule
 from slgh.theory import Plan, plan
-from slgh.theory.plan import choose
+from slgh.theory.plan import choose, tuned_gamma
 
 CONSTANTS = ("L1", "eps", "sigma", "burn_in")
-"""What goes with step="theory", and with it alone; `noise` is nu."""
+"""Parameters that go with step="theory" only. `noise` is nu."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What the user said of the function when asking for the theory's step."""
+class TheoryOptions:
+    """Constants of the function that the user passes with step="theory"."""
 
     L1: float
     eps: float | None = None
@@ -25,11 +26,42 @@ class Request:
     burn_in: int | None = None
     nu: float = 0.0
     tuned: bool = False
-    """Whether gamma is to be the theorem's."""
+    """True if gamma is the theorem's."""
+
+    @property
+    def fills(self) -> frozenset[str]:
+        """Fields of the parts that the theorem fills in."""
+        return frozenset({"step", "gamma"} if self.tuned else {"step"})
 
 
-def read_request(params: dict[str, Any], *, stochastic: bool) -> Request | None:
-    """The request, if there is one; `params` is left with what composing needs, a step to be replaced among it."""
+class AppliedTheory(NamedTuple):
+    """A composition with the theorem's step, and the plan that it comes from."""
+
+    composition: Composition
+    plan: Plan
+
+    @property
+    def burn_in(self) -> int:
+        """Number of first iterations that xhat is not drawn from. 0 if xhat has the smallest gradient norm of all."""
+        return self.plan.k0 if self.plan.xhat == "uniform" else 0
+
+    def __str__(self) -> str:
+        plan = self.plan
+        step = f"step {plan.step:.3g}" if isinstance(plan.step, float) else "the step of Algorithm 4"
+        argmin = plan.xhat == "argmin"
+        picked = "has the least |grad f|" if argmin else f"is drawn after {plan.k0} of {plan.T} iterations"
+        return f"By Theorem {plan.theorem.name}: {step}, xhat {picked}."
+
+
+class ProvedParts(NamedTuple):
+    """The two parts that decide which theorem applies."""
+
+    oracle: Oracle
+    schedule: Schedule
+
+
+def read_theory(params: dict[str, Any], *, stochastic: bool) -> tuple[TheoryOptions | None, dict[str, Any]]:
+    """Split the parameters into those of the theory, if it is used, and those of the method's parts."""
     step, gamma = params.get("step"), params.get("gamma")
     implied = "L1" in params and "step" not in params and "update" not in params
     if isinstance(step, str) and step != "theory":
@@ -39,62 +71,60 @@ def read_request(params: dict[str, Any], *, stochastic: bool) -> Request | None:
         if gamma == "tuned" or alone:
             name = f"`{alone[0]}`" if alone else "`gamma` 'tuned'"
             raise ValueError(f"{name} goes with step='theory', the step of a theorem of the paper.")
-        return None
+        return None, params
     if "update" in params:
         raise ValueError(f"`step` 'theory' is for plain descent, the update of the theorems; got {params['update']=}.")
-    known = {name: params.pop(name) for name in CONSTANTS if name in params}
+    known = {name: params[name] for name in CONSTANTS if name in params}
     if "L1" not in known:
         raise ValueError(
             "`step` 'theory' needs the smoothness of f: pass L1=..., known or from slgh.theory.estimate_smoothness."
         )
     if known.get("burn_in") is not None:
         checks.count("burn_in", known["burn_in"], 0)
-    nu = params.pop("noise", 0.0)
+    nu = params.get("noise", 0.0)
     checks.at_least("noise", nu, 0)
-    if nu and params.get("floor") is None:
-        params["floor"] = float(nu) ** 0.5
-    params["step"] = 1.0
+    rest = {name: value for name, value in params.items() if name not in (*CONSTANTS, "noise", "step")}
+    if nu and rest.get("floor") is None:
+        rest["floor"] = float(nu) ** 0.5
     if gamma == "tuned":
         if known.get("eps") is None:
             raise ValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass eps=...")
-        params["gamma"] = 0.5  # to be replaced, once it is known which theorem applies
+        del rest["gamma"]
     if stochastic and not known.get("sigma"):
-        known["sigma"] = 1.0  # which of the theorems' steps is taken depends on whether it is 0, not on how large it is
-    return Request(nu=nu, tuned=gamma == "tuned", **known)
+        known["sigma"] = 1.0  # the step depends on whether sigma is 0, not on its size
+    return TheoryOptions(nu=nu, tuned=gamma == "tuned", **known), rest
 
 
-def apply_theory(method: Method, request: Request, d: int, T: int | None) -> tuple[Method, Plan]:
-    """The method with the theorem's step, and the plan it is of."""
-    theorem = choose(method, stochastic=bool(request.sigma), nu=request.nu)
+def fill_gamma(composition: Composition, options: TheoryOptions, d: int) -> Composition:
+    """Fill in the theorem's gamma if the user asks for it."""
+    if not options.tuned:
+        return composition
+    parts = ProvedParts(composition.part("oracle"), composition.parts["schedule"])
+    theorem = choose(parts, stochastic=bool(options.sigma), nu=options.nu)
+    checks.real("eps", options.eps, above=0)
+    assert options.eps is not None
+    return composition.fill("schedule", gamma=tuned_gamma(theorem, d, options.eps))
+
+
+def apply_theory(composition: Composition, options: TheoryOptions, d: int, T: int | None) -> AppliedTheory:
+    """Fill in the update with the theorem's step."""
+    parts = ProvedParts(composition.part("oracle"), composition.part("schedule"))
+    schedule: Any = parts.schedule
+    theorem = choose(parts, stochastic=bool(options.sigma), nu=options.nu)
     if T is None:
         raise ValueError("`step` 'theory' depends on the number of iterations: pass max_iter or max_evals.")
-    schedule: Any = method.schedule
     applied = plan(
-        method,
-        L1=request.L1,
+        parts,
+        L1=options.L1,
         d=d,
         t1=schedule.t1,
-        gamma=None if request.tuned else schedule.gamma,
-        eps=request.eps,
-        sigma=request.sigma or float(theorem.stochastic),
-        nu=request.nu,
+        gamma=schedule.gamma,
+        eps=options.eps,
+        sigma=options.sigma or float(theorem.stochastic),
+        nu=options.nu,
         T=max(T, 1),
-        floor=method.floor if request.nu else None,
+        floor=composition.floor if options.nu else None,
     )
-    if request.burn_in is not None:
-        applied = dataclasses.replace(applied, k0=min(request.burn_in, max(T, 1) - 1))
-    schedule = dataclasses.replace(schedule, gamma=applied.gamma)
-    return dataclasses.replace(method, update=applied.update, schedule=schedule), applied
-
-
-def burn_in(applied: Plan | None) -> int:
-    """How many iterations xhat is not drawn from: none where it is the best of all."""
-    return applied.k0 if applied and applied.xhat == "uniform" else 0
-
-
-def describe_plan(applied: Plan) -> str:
-    """One sentence on what was applied."""
-    step = f"step {applied.step:.3g}" if isinstance(applied.step, float) else "the step of Algorithm 4"
-    argmin = applied.xhat == "argmin"
-    picked = "has the least |grad f|" if argmin else f"is drawn after {applied.k0} of {applied.T} iterations"
-    return f"By Theorem {applied.theorem.name}: {step}, xhat {picked}."
+    if options.burn_in is not None:
+        applied = dataclasses.replace(applied, k0=min(options.burn_in, max(T, 1) - 1))
+    return AppliedTheory(composition.swap("update", applied.update), applied)

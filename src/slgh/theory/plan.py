@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from slgh import checks
-from slgh.method import METHODS, Method
+from slgh.method import METHODS
 from slgh.oracles import ORACLES
+from slgh.protocols import Oracle, Schedule
 from slgh.theory.bound import least_T, measured, promised
 from slgh.theory.theorems import THEOREMS, Constants, Theorem, TheoremC1
 from slgh.updates import Descent, NoiseAware
@@ -45,7 +46,7 @@ class Plan:
 
     theorem: Theorem
     constants: Constants
-    method: str | Method
+    method: str | HasParts
     gamma: float
     k0: int
     T: int
@@ -132,13 +133,22 @@ class Plan:
         return measured(theorem, c, self.T - k0, k0, radii, weighted=weighted, printed=printed)
 
 
-def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
+class HasParts(Protocol):
+    """The parts of a method that decide which theorem applies."""
+
+    @property
+    def oracle(self) -> Oracle: ...
+    @property
+    def schedule(self) -> Schedule: ...
+
+
+def choose(method: str | HasParts, *, stochastic: bool, nu: float) -> Theorem:
     """The theorem on a method: by its oracle, whether f is stochastic, and whether its values have an error.
 
     Gradients of f at x + t u are stochastic ones of F.
     """
     names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
-    if isinstance(method, Method):
+    if not isinstance(method, str):
         asks, schedule = method.oracle.asks, method.schedule.name
         stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
@@ -162,13 +172,20 @@ def choose(method: str | Method, *, stochastic: bool, nu: float) -> Theorem:
     return found[order, stochastic, nu > 0]
 
 
-def samples_gradients(method: str | Method) -> bool:
+def tuned_gamma(theorem: Theorem, d: int, eps: float) -> float:
+    """Return the gamma of the theorem for the gradient norm `eps`."""
+    if eps < TINY:
+        raise ValueError(f"`eps` must be at least {TINY:g}, got eps={eps:g}.")
+    return min(theorem.tuned(d, eps), GAMMA_BAR)
+
+
+def samples_gradients(method: str | HasParts) -> bool:
     """Whether the method takes gradients of f at x + t u for those of F."""
-    return isinstance(method, Method) and method.oracle.asks == "gradients" and not method.oracle.exact
+    return not isinstance(method, str) and method.oracle.asks == "gradients" and not method.oracle.exact
 
 
 def plan(
-    method: str | Method,
+    method: str | HasParts,
     *,
     L1: float,
     d: int,
@@ -261,7 +278,7 @@ def plan(
     )
     if gamma is None:
         assert eps is not None
-        gamma = min(theorem.tuned(d, eps), GAMMA_BAR)
+        gamma = tuned_gamma(theorem, d, eps)
     k0 = theorem.burn_in(d, TINY if eps is None else eps, gamma)
     if T is not None:
         k0 = min(k0, T // 2)

@@ -1,14 +1,42 @@
-"""Answers to the queries of the current iteration, kept so that a resumed run need not repeat them."""
+"""Requests to evaluate the user's function, and the record of answers that a resumed run need not ask for again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.protocols import Array, Query
+
+INTERRUPTED: Any = object()
+"""Answer to a request that Ctrl-C interrupted."""
+
+
+class Evaluate(NamedTuple):
+    """Request to evaluate the user's function."""
+
+    query: Query
+    rows: NDArray[np.intp]
+    """Problems that the points belong to."""
+    answers: Answers
+    """Where single values are kept as they arrive, so that an exception does not lose them."""
+
+
+class Counter:
+    """Evaluations per problem that have been done, those of an unfinished iteration included."""
+
+    def __init__(self, nfev: int = 0, njev: int = 0) -> None:
+        self.nfev, self.njev = nfev, njev
+
+    def add(self, query: Query, points: int | None = None) -> None:
+        """Count all points of a query, or those of `points` points of all problems together."""
+        n = query.points.shape[1] if points is None else -(-points // max(1, query.points.shape[0]))
+        if query.what in ("fun", "F"):
+            self.nfev += n
+        else:
+            self.njev += n
 
 
 class Answers:

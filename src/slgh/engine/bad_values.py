@@ -1,0 +1,57 @@
+"""What happens to values of f that are NaN or infinite: the policies of `on_nonfinite`.
+
+- "reject": the sample is dropped. It counts in `result.nrejected`.
+- "penalize": the value is replaced by the worst finite value so far. Before there is one, the sample is dropped.
+- "raise": FloatingPointError.
+
+Gradients that are not finite are always dropped, unless the policy is "raise".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.protocols import Answer, Array
+
+POLICIES = ("reject", "penalize", "raise")
+
+
+def clean(values: Array, finite: Array | None, worst: Array, *, penalize: bool, xp: Any) -> tuple[Answer, Array]:
+    """Apply "reject" or "penalize" to values (B, n) or gradients (B, n, d).
+
+    Parameters
+    ----------
+    finite
+        True where entries of `values` are finite. None: all of them are.
+    worst
+        (B,) worst finite value so far, -inf if there is none.
+
+    Returns
+    -------
+    tuple
+        The usable values, with 0 for those that are dropped, and the new `worst`.
+    """
+    if finite is None:
+        return Answer(values), xp.maximum(worst, xp.max(values, axis=1)) if penalize else worst
+    if values.ndim == 3:
+        complete = xp.all(finite, axis=-1)
+        return Answer(xp.where(complete[..., None], values, 0.0), xp.astype(complete, values.dtype)), worst
+    if penalize:
+        worst = xp.maximum(worst, xp.max(xp.where(finite, values, -xp.inf), axis=1))
+        known = xp.isfinite(worst)
+        values = xp.where(finite, values, xp.where(known, worst, 0.0)[:, None])
+        finite = finite | known[:, None]
+    return Answer(xp.where(finite, values, 0.0), xp.astype(finite, values.dtype)), worst
+
+
+def refuse(values: NDArray[Any], points: NDArray[Any], name: str) -> None:
+    """Apply "raise" to values (B, n) or gradients (B, n, d) of the user's function `name`."""
+    bad = ~np.isfinite(values).all(axis=tuple(range(2, values.ndim)))
+    if bad.any():
+        b, i = np.argwhere(bad)[0]
+        raise FloatingPointError(
+            f"`{name}` must be finite with on_nonfinite='raise', got {values[b, i]} at x = {points[b, i]}."
+        )

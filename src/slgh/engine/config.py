@@ -1,0 +1,282 @@
+"""Everything that is decided before the first evaluation."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.backends import Backend, backend_of
+from slgh.backends.numpy.noise import entropies
+from slgh.backends.protocols import Keys
+from slgh.engine.arguments import (
+    MAX_SAMPLES,
+    PHASES,
+    Arguments,
+    read_batch_size,
+    read_data,
+    read_phases,
+    read_sample_xi,
+    read_seed,
+    read_watch,
+    read_x0,
+    refuse_foreign_names,
+)
+from slgh.engine.bad_values import POLICIES
+from slgh.engine.bounds import Box, read_bounds
+from slgh.engine.state import draw_picks
+from slgh.engine.step import StepConfig
+from slgh.engine.termination import Limits, read_limits, with_iterations
+from slgh.engine.theory_step import AppliedTheory, apply_theory, fill_gamma, read_theory
+from slgh.method import Composition, ObjectiveTraits, read_composition, refuse_mismatch
+from slgh.protocols import Array, Oracle
+
+SWAPPED = frozenset({"oracle", "schedule", "update"})
+"""Parameters that replace a part of the method."""
+
+
+class Defaults(Protocol):
+    """Where the parameters come from that the user leaves open: `slgh.auto.defaults`."""
+
+    def fill_samples(self, composition: Composition, d: int, max_evals: int | None) -> Composition: ...
+    def fill_pace(self, composition: Composition, t: NDArray[Any], d: int, T: int) -> Composition: ...
+    def first_radius(self, x0: NDArray[Any], box: Box | None) -> NDArray[Any]: ...
+    def first_widths(self, box: Box | None, d: int) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """A run before its first evaluation. Arrays are NumPy's."""
+
+    step: StepConfig
+    backend: Backend
+    x0: NDArray[Any]
+    """(B, d) start."""
+    t1: NDArray[Any]
+    """(B,) first radii."""
+    widths: NDArray[np.float64]
+    """(d,) first widths of the samples."""
+    box: Box | None
+    data: tuple[Array, ...]
+    """The user's data, in the backend's arrays with leading axis B."""
+    limits: Limits
+    reserve: int
+    """Evaluations of each problem that are kept for its final value."""
+    start_evals: int
+    """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0."""
+    batched: bool
+    batch_size: int | None
+    """Number of problems that run at a time. None: all."""
+    seed: int | list[int]
+    keys: Keys
+    picks: list[int]
+    """Iteration of each problem whose iterate is xhat."""
+    sample_xi: Any
+    noise_samples: int
+    """Maximum number of samples that an iteration draws."""
+    phases: tuple[str, ...] | None
+    """Phases of "auto" for a single problem. None: one homotopy, or another method."""
+    traits: ObjectiveTraits
+    given: frozenset[str]
+    """Names of the parameters that the user has set."""
+    identity: dict[str, Any]
+    """What a checkpoint must agree with to belong to this run."""
+    remark: str
+    """Sentence of the result's message on how the step was chosen."""
+
+    @property
+    def stochastic(self) -> bool:
+        return self.step.ctx.stochastic
+
+    @property
+    def dtype(self) -> Any:
+        return self.x0.dtype
+
+    def inside(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Reflect x into the bounds."""
+        return x if self.box is None else np.asarray(self.box.inside(x, np))
+
+
+def make_config(
+    arguments: Arguments, traits: ObjectiveTraits, defaults: Defaults, *, saved_seed: Any = None
+) -> RunConfig:
+    """Check the arguments, compose the method, and fill in what the user leaves open.
+
+    `saved_seed` is that of a checkpoint, used if the user gives none.
+    """
+    refuse_foreign_names(arguments.params)
+    checks.choice("on_nonfinite", arguments.on_nonfinite, POLICIES)
+    backend = backend_of(arguments.x0)
+    x = read_x0(arguments.x0, backend, batched=arguments.batched)
+    B, d = x.shape
+    data = read_data(arguments.data, backend, B, batched=arguments.batched)
+    sample_xi = read_sample_xi(arguments.sample_xi)
+    terms = sample_xi if isinstance(sample_xi, int) else None
+    traits = dataclasses.replace(traits, stochastic=sample_xi is not None, terms=terms)
+    box = _read_box(arguments.bounds, x)
+    method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
+    params = dict(arguments.params)
+    phases = params.pop("phases", PHASES) if method == "auto" else None
+    theory, params = read_theory(params, stochastic=stochastic)
+    composition = read_composition(method, params, traits)
+    limits = read_limits(
+        d,
+        planned=composition.planned,
+        max_iter=arguments.max_iter,
+        max_evals=arguments.max_evals,
+        max_seconds=arguments.max_seconds,
+        target=arguments.target,
+    )
+    composition = defaults.fill_samples(composition, d, limits.max_evals)
+    composition.require_complete(later=theory.fills if theory else frozenset())
+    if theory:
+        composition = fill_gamma(composition, theory, d)
+    oracle, schedule = composition.part("oracle"), composition.part("schedule")
+    refuse_mismatch(composition.name, oracle, schedule, composition.floor, traits)
+    checks.count("samples", oracle.samples, 0, MAX_SAMPLES)
+    needs = schedule.needs | ({"f"} & oracle.provides if stochastic and limits.target is not None else set())
+    if watch is not None:
+        needs |= read_watch(watch, oracle, stochastic=stochastic)
+    if theory and oracle.exact and not stochastic:
+        needs |= {"grad_f"} & oracle.provides
+    ctx = backend.context(frozenset(needs), stochastic=stochastic)
+    reports_best = composition.reports == "best"
+    start_evals = int(reports_best and not stochastic)
+    reserve = oracle.samples if stochastic else 1
+    if limits.max_evals is not None:
+        reserve = min(reserve, limits.max_evals)
+    limits = with_iterations(limits, oracle, ctx, reserve + start_evals, planned=composition.planned)
+    T = limits.iterations
+    batch_size = read_batch_size(
+        arguments.batch_size, B, T, oracle, backend, batched=arguments.batched, callback=arguments.callback
+    )
+    applied: AppliedTheory | None = None
+    if theory:
+        applied = apply_theory(composition, theory, d, T)
+        composition = applied.composition
+    t1 = _first_radii(x, schedule.t1, box, defaults)
+    if T is not None:
+        composition = defaults.fill_pace(composition, t1, d, T)
+    if composition.planned:
+        composition = composition.over(T)
+    bound = composition.build()
+    averaged = reports_best and stochastic and T is not None
+    burn_in = applied.burn_in if applied else 0
+    seed = read_seed(arguments.seed, B)
+    if arguments.seed is None and saved_seed is not None and (np.ndim(saved_seed) == 0 or len(saved_seed) == B):
+        seed = saved_seed  # a list of another length belongs to another run
+    keys = entropies(seed, B)
+    exact = bound.oracle.exact and not stochastic
+    picks = draw_picks(keys, T, burn_in, exact=exact)
+    step = StepConfig(
+        method=bound,
+        ctx=ctx,
+        ops=backend.ops,
+        box=None if box is None else Box(*(None if side is None else backend.native(side) for side in box)),
+        penalize=arguments.on_nonfinite == "penalize",
+        tail_from=int(0.9 * T) if averaged and T is not None else None,
+        watch=watch,
+        picks=None if batch_size is not None else frozenset(picks),
+    )
+    if method == "auto":
+        single = not (arguments.batched or stochastic or SWAPPED & params.keys())
+        single = single and watch is None and limits.max_iter is None
+        phases = _plan_phases(phases, bound.oracle, single=single)
+    identity: dict[str, Any] = {
+        "arrays": f"{backend.name} {x.dtype}",
+        "x0": digest(x),
+        "data": [digest(backend.host(a)) for a in data],
+        "number of evaluations, which the method plans by": limits.max_evals if phases else None,
+        "number of iterations, which the method plans by": T if composition.planned or averaged else None,
+        "method": describe(bound),
+        "phases": list(phases) if phases else None,
+        "burn-in": burn_in,
+        "number of terms": terms,
+        "history": arguments.history == "x",
+        "bounds": None if box is None else digest(box.low, box.high),
+        "stochastic": stochastic,
+        "on_nonfinite": arguments.on_nonfinite,
+        "watch": describe(watch),
+        "batch_size": None if batch_size is None else {"problems": batch_size, "iterations": T},
+        "seed": seed,
+    }
+    return RunConfig(
+        step=step,
+        backend=backend,
+        x0=x,
+        t1=t1,
+        widths=defaults.first_widths(box, d),
+        box=box,
+        data=data,
+        limits=limits,
+        reserve=reserve,
+        start_evals=start_evals,
+        batched=arguments.batched,
+        batch_size=batch_size,
+        seed=seed,
+        keys=keys,
+        picks=picks,
+        sample_xi=sample_xi,
+        noise_samples=max(bound.oracle.samples, terms or 0),
+        phases=phases,
+        traits=traits,
+        given=frozenset(params),
+        identity=identity,
+        remark=str(applied) if applied else "",
+    )
+
+
+def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
+    """Return the bounds, or raise if the start is outside."""
+    box = None if bounds is None else read_bounds(bounds, x.shape[1], x.dtype)
+    if box is not None and (outside := (x < box.low) | (x > box.high)).any():
+        b, i = np.argwhere(outside)[0]
+        low, high = box.low[i], box.high[i]
+        raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
+    return box
+
+
+@np.errstate(all="ignore")
+def _first_radii(x: NDArray[Any], t1: float | None, box: Box | None, defaults: Defaults) -> NDArray[Any]:
+    """Return the first t of each problem, (B,)."""
+    return defaults.first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
+
+
+def _plan_phases(phases: Any, oracle: Oracle, *, single: bool) -> tuple[str, ...] | None:
+    """Return the phases of "auto", or None if there is one homotopy alone."""
+    if single and getattr(oracle, "values", "raw") == "raw":
+        return read_phases(phases)
+    if phases is not PHASES:
+        raise ValueError(
+            "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
+            f"got phases={phases!r}: leave them out."
+        )
+    return None
+
+
+def describe(thing: Any) -> str:
+    """Describe a method or part by its class and fields. The text is the same in every process."""
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return repr(thing)
+    if is_array_api_obj(thing):
+        return f"array {digest(backend_of(thing).host(thing))}"
+    if dataclasses.is_dataclass(thing):
+        names = [f.name for f in dataclasses.fields(thing)]
+    else:
+        names = sorted(getattr(thing, "__dict__", ()))
+    return f"{type(thing).__name__}({', '.join(f'{n}={describe(getattr(thing, n))}' for n in names)})"
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """Return a short fingerprint of arrays: values, shape and dtype."""
+    h = hashlib.sha256()
+    for a in arrays:
+        h.update(f"{a.dtype} {a.shape}".encode())
+        h.update(np.ascontiguousarray(a).tobytes())
+    return h.hexdigest()[:16]

@@ -1,0 +1,206 @@
+"""What is kept and shown of a run while it goes on: history, callback, progress bar and checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.engine.config import RunConfig
+from slgh.engine.history import History, HistoryRow
+from slgh.engine.snapshot import Arrays, Saver
+from slgh.engine.state import RunState
+from slgh.engine.step import Info
+from slgh.protocols import Array
+from slgh.result import Result, Status
+
+REDRAW_SECONDS = 0.1
+"""Minimum time between two drawings of the progress bar."""
+
+
+class Position(NamedTuple):
+    """Where problems are, as the callback sees it: x (B, d), f (B,) and t (B,), in NumPy arrays."""
+
+    x: NDArray[Any]
+    fun: NDArray[Any]
+    t: NDArray[Any]
+
+
+class Recorder:
+    """Owner of everything that observes a run and does not change it.
+
+    Parameters
+    ----------
+    history
+        As for `minimize`.
+    callback
+        Function of one Result, or None.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        *,
+        history: int | str | None,
+        callback: Callable[..., object] | None,
+        saver: Saver | None,
+        progress: bool,
+    ) -> None:
+        B, watch = len(config.x0), config.step.watch
+        slotted = config.batch_size is not None
+        self.config, self.callback, self.saver = config, callback, saver
+        self.history = History(
+            history,
+            B,
+            () if watch is None else watch.columns,
+            iterations=config.limits.iterations if slotted else None,
+        )
+        self.position = Position(config.x0, np.full_like(config.t1, np.nan), config.t1)
+        """Last position of all problems."""
+        self._errstate: Any = np.geterr()
+        """The user's handling of floating-point errors, for the callback."""
+        self._bar: _ProgressBar | None = None
+        if progress:
+            total = config.limits.max_evals if config.phases else B if slotted else config.limits.iterations
+            self._bar = _ProgressBar(total)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that a compiled loop must record, for the history or the callback."""
+        return self.history.columns if self.history.limit or self.callback else ()
+
+    def load(
+        self,
+        position: Position,
+        columns: Arrays,
+        ended: Arrays,
+        stride: int,
+        shapes: dict[str, tuple[int, ...]],
+        status: NDArray[np.int64],
+    ) -> None:
+        """Continue from a checkpoint. `shapes` are those of columns other than (B,)."""
+        self.position = position
+        self.history.load(columns, ended, stride, shapes, closed=status != Status.RUNNING)
+
+    def open(self) -> None:
+        """Show the progress bar."""
+        if self._bar:
+            self._bar.open()
+
+    def show(self, state: RunState) -> None:
+        """Redraw the progress bar, if the last drawing is old enough."""
+        if self._bar and state.active.size:
+            self._bar.show(self._done(state), state.current.f_best, state.current.t, state.active.size)
+
+    def close(self, state: RunState) -> None:
+        """Draw the last state, and leave the progress bar on the screen."""
+        if self._bar:
+            self._bar.close(self._done(state), state.full.f_best, state.full.t)
+
+    def _done(self, state: RunState) -> int:
+        """Return what the progress bar counts: iterations, evaluations of "auto", or problems that have ended."""
+        if self.config.phases:
+            return state.evaluations
+        return state.k if self.config.batch_size is None else int((state.status != Status.RUNNING).sum())
+
+    def row(self, state: RunState, info: Info) -> HistoryRow:
+        """Return the row of the last iteration of the active problems."""
+        host, watch = self.config.backend.host, self.config.step.watch
+        t = host(info.t)
+        best = np.full_like(t, np.nan) if self.config.stochastic else host(state.current.f_best)
+        figures = {"fun": known_values(info, host), "t": t, "fun_best": best}
+        if self.history.with_x:
+            figures["x"] = self.config.inside(host(info.x))
+        if watch is not None:
+            figures |= {name: host(leaf) for name, leaf in zip(watch.names, state.current.watch, strict=True)}
+        return HistoryRow(state.k - 1, state.nfev, state.members, figures)
+
+    def record_local_step(self, state: RunState, x: NDArray[Any], fun: NDArray[Any]) -> None:
+        """Record a step of a local search from x (1, d), an iteration with t = 0."""
+        if self.history.wants(state.k - 1):
+            figures = {"fun": fun, "t": np.zeros_like(fun), "fun_best": state.full.f_best}
+            if self.history.with_x:
+                figures["x"] = x
+            self.history.record(HistoryRow(state.k - 1, state.nfev, state.active, figures))
+
+    def position_of_all(self, state: RunState, x: NDArray[Any], fun: NDArray[Any], t: NDArray[Any]) -> Position:
+        """Return the position of all problems, from that of the members."""
+        now = Position(self.config.inside(x), fun, t)
+        return Position(*(state.spread(old, new) for old, new in zip(self.position, now, strict=True)))
+
+    def call_back(self, state: RunState, position: Position) -> bool:
+        """Call the user's callback, and return True if it asks to stop. `state.full` must be up to date."""
+        assert self.callback is not None
+        self.position = position
+        best_x, best = state.full.x_best, state.full.f_best
+        if self.config.stochastic:
+            best_x, best = position.x, position.fun
+        result = self.interim(state, {**position._asdict(), "x_best": best_x, "fun_best": best}, Status.RUNNING)
+        try:
+            with np.errstate(**self._errstate):
+                answer = self.callback(result)
+        except StopIteration:
+            return True
+        return isinstance(answer, bool | np.bool_) and bool(answer)
+
+    def interim(self, state: RunState, arrays: dict[str, NDArray[Any]], status: Status, **more: Any) -> Result:
+        """Return a Result of a run that has not ended. Its arrays are copies."""
+        to_library = self.config.backend.to_library
+        if self.config.batched:
+            shown: dict[str, Any] = {name: to_library(a) for name, a in arrays.items()}
+        else:
+            shown = {name: to_library(a[0]) if a.ndim > 1 else a[0] for name, a in arrays.items()}
+        return Result(nit=state.k, nfev=state.nfev, njev=state.njev, status=status, success=False, **shown, **more)
+
+    def seen_columns(self, state: RunState) -> tuple[NDArray[Any], ...]:
+        """Return the recorded columns of all problems, as of their last iteration."""
+        last, watch = self.position, self.config.step.watch
+        columns = {"fun": last.fun, "t": last.t, "fun_best": state.full.f_best, "x": last.x}
+        if watch is not None:
+            columns |= dict(zip(watch.names, state.full.watch, strict=True))
+        return tuple(self.history.ended.get(name, columns[name]) for name in self.columns)
+
+
+def known_values(info: Info, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+    """Return f at the iterates (B,), NaN if it is not known."""
+    if info.f is None:
+        return np.full_like(host(info.t), np.nan)
+    return host(info.f) if info.ok is None else np.where(host(info.ok), host(info.f), np.nan)
+
+
+class _ProgressBar:
+    """Bar on standard error with the iterations, the best value and t."""
+
+    def __init__(self, total: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("slgh"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=Console(stderr=True),
+        )
+        self.task = self.bar.add_task("", total=total, state="")
+        self.last = -1.0
+
+    def open(self) -> None:
+        self.bar.start()
+
+    def show(self, k: int, f_best: Any, t: Any, running: int) -> None:
+        if time.monotonic() - self.last >= REDRAW_SECONDS:
+            self.last = time.monotonic()
+            self._draw(k, f_best, t, f"  {running} running" if running > 1 else "")
+
+    def close(self, k: int, f_best: Any, t: Any) -> None:
+        self._draw(k, f_best, t, "")
+        self.bar.stop()
+
+    def _draw(self, k: int, f_best: Any, t: Any, more: str) -> None:
+        best = f"best {float(f_best.min()):.6g}  " if float(f_best.min()) < float("inf") else ""
+        self.bar.update(self.task, completed=k, state=f"{best}t {float(t.max()):.3g}{more}")

@@ -1,0 +1,134 @@
+"""When a run ends: the user's limits, and the one rule that turns them into a status."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slgh import checks
+from slgh.protocols import Array, Context, Oracle
+from slgh.result import Status
+
+DEFAULT_ITERATIONS = 10_000
+"""`max_iter` if no limit is given."""
+
+LARGEST_LIMIT = 2**62
+"""Larger limits are cut to this one: no run reaches it, and 64-bit integers hold it."""
+
+PATIENCE = 10
+"""Iterations in a row without a usable value after which a problem ends."""
+
+
+class Limits(NamedTuple):
+    """Limits per problem. None: no limit."""
+
+    max_iter: int | None = None
+    max_evals: int | None = None
+    max_seconds: float | None = None
+    target: Any = None
+    iterations: Any = None
+    """Number of iterations that `max_iter` and `max_evals` allow."""
+    exhausted: Status = Status.COMPLETED
+    """Status of a problem that has used up `max_iter` or `max_evals`."""
+
+
+class Seen(NamedTuple):
+    """Facts about the running problems that can end them. None: not observed."""
+
+    watched: Array | None = None
+    """(B,) True for problems that the user's Watch ends."""
+    value: Array | None = None
+    """(B,) lowest value so far, or the latest estimate if f is stochastic."""
+    bad: Array | None = None
+    """(B,) iterations in a row without a usable value."""
+    stopped: bool = False
+    """True if the callback asks to stop."""
+    seconds: float = 0.0
+    iterations: Any = None
+    """Completed iterations: one number, or (B,)."""
+    evaluations: int = 0
+    """Evaluations after another iteration, including those reserved for the final value."""
+
+
+def status_after(seen: Seen, limits: Limits, xp: Any = np, status: Any = int(Status.RUNNING)) -> Any:
+    """Return the status of running problems: one integer for all of them, or (B,). Later rules take precedence.
+
+    A compiled loop passes its own `status` (B,), so that the dtype stays the same.
+    """
+    if limits.max_evals is not None and seen.evaluations > limits.max_evals:
+        status = int(limits.exhausted)
+    if limits.iterations is not None and seen.iterations is not None:
+        status = _where(seen.iterations >= limits.iterations, limits.exhausted, status, xp)
+    if limits.max_seconds is not None and seen.seconds >= limits.max_seconds:
+        status = int(Status.MAX_SECONDS)
+    if seen.stopped:
+        status = int(Status.CALLBACK)
+    if seen.bad is not None:
+        status = _where(seen.bad >= PATIENCE, Status.NONFINITE, status, xp)
+    if limits.target is not None and seen.value is not None:
+        status = _where(seen.value <= limits.target, Status.TARGET, status, xp)
+    if seen.watched is not None:
+        status = _where(seen.watched, Status.WATCHED, status, xp)
+    return status
+
+
+def _where(mask: Any, new: Status, old: Any, xp: Any) -> Any:
+    """Return `new` where the mask is True and `old` elsewhere. The mask may be a Python bool."""
+    if isinstance(mask, bool):
+        return int(new) if mask else old
+    return xp.where(mask, int(new), old)
+
+
+def read_limits(d: int, *, planned: bool, **given: Any) -> Limits:
+    """Check the limits, and apply the default if none is given.
+
+    `planned` is True if the method needs to know the number of iterations in advance.
+    """
+    given = {name: checks.plain(value) for name, value in given.items()}
+    for name in ("max_iter", "max_evals"):
+        if isinstance(given[name], int) and given[name] > LARGEST_LIMIT:
+            given[name] = LARGEST_LIMIT
+    limits = Limits(**given)
+    if limits.max_iter is not None:
+        checks.count("max_iter", limits.max_iter, 0)
+    if limits.max_evals is not None:
+        checks.count("max_evals", limits.max_evals)
+    if limits.max_seconds is not None:
+        checks.at_least("max_seconds", limits.max_seconds, 0)
+    if limits.target is not None:
+        checks.real("target", limits.target)
+    if limits.max_iter is not None or limits.max_evals is not None:
+        return limits
+    if planned:
+        return limits._replace(max_evals=default_evals(d))
+    return limits if limits.max_seconds is not None else limits._replace(max_iter=DEFAULT_ITERATIONS)
+
+
+def default_evals(d: int) -> int:
+    """Return `max_evals` for a method that plans by its budget, if no limit is given."""
+    return 1000 + 200 * d
+
+
+def with_iterations(limits: Limits, oracle: Oracle, ctx: Context, reserve: int, *, planned: bool) -> Limits:
+    """Fill in the number of iterations that the limits allow, if `reserve` evaluations are kept back."""
+    n = affordable_iterations(limits, oracle, ctx, reserve)
+    completed = n is not None and (n == limits.max_iter or (planned and n > 0))
+    return limits._replace(iterations=n, exhausted=Status.COMPLETED if completed else Status.MAX_EVALS)
+
+
+def affordable_iterations(limits: Limits, oracle: Oracle, ctx: Context, reserve: int) -> int | None:
+    """Return the number of iterations that `max_iter` and `max_evals` allow."""
+    if limits.max_evals is None:
+        return limits.max_iter
+    left = limits.max_evals - reserve
+    costs = [oracle.cost(k == 0, ctx) for k in range(oracle.period)]
+    rounds = max(0, left // sum(costs))
+    left -= rounds * sum(costs)
+    n = rounds * oracle.period
+    for cost in costs:
+        left -= cost
+        if left < 0:
+            break
+        n += 1
+    return n if limits.max_iter is None else min(n, limits.max_iter)
