@@ -123,9 +123,9 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setattr(getattr(module, backend) if module else NumpyBackend, "noise", noise)
     if library == "jax":
         monkeypatch.setattr(jax_loop, "JaxNoise", OfLibrary)
-        monkeypatch.setattr(jax_loop, "compiled", jax_loop.Code)
+        monkeypatch.setattr(jax_loop, "compiled", jax_loop.CompiledBlocks)
     if library == "cuda":
-        monkeypatch.setattr(torch_graph, "DeviceNoise", OfLibrary)
+        monkeypatch.setattr(torch_graph, "PhiloxNoise", OfLibrary)
 
 
 def assert_close(result: slgh.Result, expected: slgh.Result, rtol: float = 1e-12) -> None:

@@ -126,8 +126,8 @@ def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None
         def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
             return ()
 
-        def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
-            return x - self.step * seen.g, state
+        def apply(self, x: Any, estimate: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+            return x - self.step * estimate.g, state
 
     options = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
     first = slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options)
@@ -146,8 +146,8 @@ class ScaledDescent:
     def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
         return ()
 
-    def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
-        return x - self.steps * seen.g, state
+    def apply(self, x: Any, estimate: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+        return x - self.steps * estimate.g, state
 
 
 def test_a_part_may_hold_an_array(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ class TestJax:
     def test_the_same_problem_is_traced_and_compiled_once(self, monkeypatch: Any) -> None:
         traces = []
 
-        class Counted(jax_loop.Code):
+        class Counted(jax_loop.CompiledBlocks):
             def _block(self, *args: Any, **options: Any) -> Any:
                 traces.append(1)
                 return super()._block(*args, **options)
@@ -574,7 +574,7 @@ class Straight:
     def init(self, t: Any, floor: Any, xp: Any) -> Any:
         return ()
 
-    def next(self, t: Any, seen: Any, state: Any, floor: Any, xp: Any) -> Any:
+    def next(self, t: Any, estimate: Any, state: Any, floor: Any, xp: Any) -> Any:
         return xp.maximum(0.01, t - self.t1 / self.iterations), state
 
 

@@ -86,8 +86,8 @@ class SignDescent:
     def init(self, x: Any, xp: Any) -> tuple[Any, ...]:
         return ()
 
-    def apply(self, x: Any, seen: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
-        return x - self.step * xp.sign(seen.g), state
+    def apply(self, x: Any, estimate: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
+        return x - self.step * xp.sign(estimate.g), state
 
 
 def test_a_part_of_ones_own_is_a_part_like_any_other() -> None:

@@ -21,7 +21,7 @@ from slgh.oracles import (
     VarianceReduced,
 )
 from slgh.problems import himmelblau
-from slgh.protocols import Answer, Context, Observed
+from slgh.protocols import Answer, Context, Estimate
 
 ALL_NEEDS = frozenset({"f", "F", "trace", "slope"})
 
@@ -47,7 +47,7 @@ class Replay:
 
 def observe(
     oracle: Any, fun: Any, x: Any, t: Any, noise: Any, *, state: Any = (), k: int = 0, **context: Any
-) -> Observed:
+) -> Estimate:
     """What the oracle sees; fun answers each query, bad values are marked and warnings off as in the engine."""
     ctx = Context(xp=np, **context)
     talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k == 0, noise, ctx)
@@ -276,7 +276,7 @@ def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
         rise = np.array([f(x + T * v) - f(x) for v in directions]) * (1 + np.asarray(xi))
         return (rise[:, None] * directions).mean(axis=0) / T
 
-    def ask(x: Any, state: Any, k: int) -> tuple[Observed, Any]:
+    def ask(x: Any, state: Any, k: int) -> tuple[Estimate, Any]:
         talk = oracle.observe(x[None], np.array([T]), state, k == 0, noise, Context(xp=np, stochastic=True))
         answer = None
         while True:
@@ -327,7 +327,7 @@ def quadratic(x: Any) -> Any:
     return x @ B_ + (x**2).sum(axis=-1) / 2
 
 
-def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Observed:
+def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Estimate:
     """n independent observations at x = 0, one sample each, as a batch."""
     u = np.random.default_rng(1).standard_normal((n, 1, D_))
     return observe(oracle, values_of(quadratic), np.zeros((n, D_)), np.full(n, T), Replay(u), needs=needs)

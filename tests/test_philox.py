@@ -85,8 +85,8 @@ def test_the_kernels_place_points_and_sum_directions(d: int, centers: int) -> No
 
     x, t, *directions = (torch.randn(*shape, dtype=torch.float64) for shape in ((2, d), (2,), (2, 3, d), (2, 4, d)))
     fast, plain = TorchContext(xp=xp), Context(xp=xp)
-    found = fast.place(x.cuda(), t.cuda(), [u.cuda() for u in directions], centers)
-    torch.testing.assert_close(found.cpu(), plain.place(x, t, directions, centers), rtol=1e-14, atol=1e-14)
+    found = fast.sample_points(x.cuda(), t.cuda(), [u.cuda() for u in directions], centers)
+    torch.testing.assert_close(found.cpu(), plain.sample_points(x, t, directions, centers), rtol=1e-14, atol=1e-14)
     weights = torch.randn(2, 8, dtype=torch.float64)[:, ::2]
-    found = fast.weigh(weights.cuda(), directions[1].cuda())
-    torch.testing.assert_close(found.cpu(), plain.weigh(weights, directions[1]), rtol=1e-12, atol=1e-12)
+    found = fast.weighted_sum(weights.cuda(), directions[1].cuda())
+    torch.testing.assert_close(found.cpu(), plain.weighted_sum(weights, directions[1]), rtol=1e-12, atol=1e-12)

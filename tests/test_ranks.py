@@ -16,7 +16,7 @@ from scipy import stats
 import slgh
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.backends.torch.arrays import xp as torch_xp
-from slgh.oracles.ranks import centred_ranks
+from slgh.oracles.ranks import centered_ranks
 from slgh.protocols import Answer
 
 SMALL = st.integers(-3, 3).map(float)
@@ -36,17 +36,17 @@ def by_hand(values: Any, ok: Any) -> Any:
 @given(row=ROWS)
 def test_ranks_are_centred_ties_are_averaged_and_bad_values_left_out(row: list[tuple[float, bool]]) -> None:
     values, ok = np.array(row, float).T
-    found = centred_ranks(Answer(values[None], ok[None]), np)[0]
+    found = centered_ranks(Answer(values[None], ok[None]), np)[0]
     np.testing.assert_allclose(found, by_hand(values, ok), atol=1e-15)
     np.testing.assert_array_equal(
-        centred_ranks(Answer(values[None]), np), centred_ranks(Answer(values[None], np.ones((1, len(row)))), np)
+        centered_ranks(Answer(values[None]), np), centered_ranks(Answer(values[None], np.ones((1, len(row)))), np)
     )
 
 
 def test_ranks_of_a_batch_are_those_of_each_problem() -> None:
     rng = np.random.default_rng(0)
     values, ok = rng.integers(0, 5, (7, 10)).astype(float), rng.integers(0, 2, (7, 10)).astype(float)
-    found = centred_ranks(Answer(values, ok), np)
+    found = centered_ranks(Answer(values, ok), np)
     for row, v, good in zip(found, values, ok, strict=True):
         np.testing.assert_allclose(row, by_hand(v, good), atol=1e-15)
 
@@ -57,12 +57,12 @@ def test_ranks_are_the_same_on_every_library_and_compiled(dtype: str) -> None:
     values = rng.integers(0, 50, (3, 40)).astype(dtype)
     values[0, :4] = [0.0, -0.0, np.finfo(dtype).max, -np.finfo(dtype).max]
     ok = rng.integers(0, 2, (3, 40)).astype(dtype)
-    expected = centred_ranks(Answer(values, ok), np)
+    expected = centered_ranks(Answer(values, ok), np)
     assert expected.dtype == dtype
-    compiled = jax.jit(lambda values, ok: centred_ranks(Answer(values, ok), jnp))(values, ok)
+    compiled = jax.jit(lambda values, ok: centered_ranks(Answer(values, ok), jnp))(values, ok)
     np.testing.assert_allclose(compiled, expected, rtol=2 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(
-        centred_ranks(Answer(torch.tensor(values), torch.tensor(ok)), torch_xp).numpy(), expected
+        centered_ranks(Answer(torch.tensor(values), torch.tensor(ok)), torch_xp).numpy(), expected
     )
 
 

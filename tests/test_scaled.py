@@ -275,6 +275,6 @@ def test_pairs_are_placed_to_the_same_bits(dtype: Any, widths: bool, centers: in
     source = np.random.default_rng(0)
     x, u, w = (source.normal(size=shape).astype(dtype) for shape in ((B, d), (B, m, d), (B, d)))
     t, w = np.full(B, 0.3, dtype), np.exp(w) if widths else None
-    found, expected = (kind(xp=np).pairs(x, t, u, w, centers) for kind in (NumpyContext, Context))
+    found, expected = (kind(xp=np).antithetic_points(x, t, u, w, centers) for kind in (NumpyContext, Context))
     assert found.dtype == expected.dtype == dtype
     np.testing.assert_array_equal(found, expected)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slgh
-from slgh.protocols import Observed
+from slgh.protocols import Estimate
 from slgh.schedules import SCHEDULES, Budget, Constant, Derivative, DoubleLoop, PowerLaw, Ratio
 
 POSITIVE = st.floats(1e-3, 1e3)
@@ -19,11 +19,11 @@ GAMMA = st.floats(0.01, 0.999)
 FINITE = st.floats(-1e6, 1e6)
 
 
-def see(**observed: Any) -> Observed:
-    return Observed(g=np.zeros((1, 1)), cosine=1.0, **{n: np.atleast_1d(v) for n, v in observed.items()})
+def see(**observed: Any) -> Estimate:
+    return Estimate(g=np.zeros((1, 1)), cosine=1.0, **{n: np.atleast_1d(v) for n, v in observed.items()})
 
 
-def follow(schedule: Any, seen: list[Observed], floor: float = 0.0) -> list[float]:
+def follow(schedule: Any, seen: list[Estimate], floor: float = 0.0) -> list[float]:
     """t_1, t_2, ... under these observations."""
     t, floor_array = np.array([schedule.t1]), np.array([floor])
     state, ts = schedule.init(t, floor_array, np), [float(schedule.t1)]

@@ -132,7 +132,7 @@ def test_the_step_leaves_its_state_alone() -> None:
     case = CASES["zoslgh_d"]
     method = compose("zoslgh_d", case.params, ObjectiveTraits())
     ctx = Context(xp=np, needs=method.schedule.needs)
-    plan, keys = Plan(method=method, ctx=ctx, ops=Host(np)), entropies(1, B)
+    plan, keys = Plan(method=method, ctx=ctx, ops=EagerChoice(np)), entropies(1, B)
     state = first_state(starts(B), plan, None, T, keys)
     for leaf in state:
         if isinstance(leaf, np.ndarray):

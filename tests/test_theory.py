@@ -18,7 +18,7 @@ from slgh.paper.experiments.iterations import Tilted, jagged, sphere
 from slgh.problems import Problem
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
-from slgh.protocols import Observed
+from slgh.protocols import Estimate
 from slgh.theory import THEOREMS, Constants, Plan, estimate_smoothness, largest_nu, plan
 from slgh.theory.bound import Radii
 from slgh.theory.theorems import Powers
@@ -393,12 +393,12 @@ def test_the_tolerant_step_on_every_library(library: str) -> None:
     t = to_library([0.1, 0.01, 0.0], library)
     xp = backend_of(x).xp
     update = NoiseAware(L1=2.0, nu=0.01, cap=1 / 500)
-    moved, state = update.apply(x, Observed(g=g, cosine=1.0), t, update.init(x, xp), xp)
+    moved, state = update.apply(x, Estimate(g=g, cosine=1.0), t, update.init(x, xp), xp)
     assert state == ()
     assert moved.dtype == x.dtype
     steps = to_numpy(x)[:, 0] - to_numpy(moved)[:, 0]
     np.testing.assert_allclose(steps, [1 / 500, 1 / (96 * 202), 0.0], rtol=1e-12, atol=1e-15)
-    free, _ = NoiseAware(L1=2.0, nu=0.01).apply(x, Observed(g=g, cosine=1.0), t, (), xp)
+    free, _ = NoiseAware(L1=2.0, nu=0.01).apply(x, Estimate(g=g, cosine=1.0), t, (), xp)
     np.testing.assert_allclose(to_numpy(x - free)[:, 1], [1 / 384, 1 / (96 * 202), 0.0], rtol=1e-12, atol=1e-15)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slgh.protocols import Observed
+from slgh.protocols import Estimate
 from slgh.updates import UPDATES, Adam, AdaMM, Descent, Harmonic, Momentum, Normalized, ScaleFree, SpsaGain
 
 G = [np.array([1.0, -2.0]), np.array([0.5, 0.5]), np.array([-1.0, 3.0])]
@@ -21,7 +21,7 @@ def follow(update: Any, ts: tuple[float, ...] = (1.0, 1.0, 1.0), cosine: float =
     x, xs = X0[None], []
     state = update.init(x, np)
     for g, t in zip(G, ts, strict=True):
-        x, state = update.apply(x, Observed(g=g[None], cosine=cosine), np.array([t]), state, np)
+        x, state = update.apply(x, Estimate(g=g[None], cosine=cosine), np.array([t]), state, np)
         xs.append(x[0])
     return xs
 
@@ -53,8 +53,8 @@ def test_normalised_moves_by_its_step_which_is_halved_when_it_is_said_to_be() ->
 
 @given(scale=st.floats(1e-300, 1e300))
 def test_normalised_does_not_see_the_size_of_the_gradient(scale: float) -> None:
-    plain, _ = Normalized(step=1.0).apply(X0[None], Observed(g=G[0][None], cosine=1.0), np.ones(1), (), np)
-    scaled, _ = Normalized(step=1.0).apply(X0[None], Observed(g=scale * G[0][None], cosine=1.0), np.ones(1), (), np)
+    plain, _ = Normalized(step=1.0).apply(X0[None], Estimate(g=G[0][None], cosine=1.0), np.ones(1), (), np)
+    scaled, _ = Normalized(step=1.0).apply(X0[None], Estimate(g=scale * G[0][None], cosine=1.0), np.ones(1), (), np)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
 
 
@@ -94,15 +94,15 @@ def test_scale_free_moves_by_a_share_of_the_shell() -> None:
 def test_scale_free_does_not_see_the_scale_of_f(scale: float) -> None:
     x, t = X0[None], np.ones(1)
     update = ScaleFree()
-    plain, _ = update.apply(x, Observed(g=G[0][None], cosine=1.0), t, update.init(x, np), np)
-    scaled, _ = update.apply(x, Observed(g=scale * G[0][None], cosine=1.0), t, update.init(x, np), np)
+    plain, _ = update.apply(x, Estimate(g=G[0][None], cosine=1.0), t, update.init(x, np), np)
+    scaled, _ = update.apply(x, Estimate(g=scale * G[0][None], cosine=1.0), t, update.init(x, np), np)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
 
 
 @pytest.mark.parametrize("update", [ScaleFree(), Normalized(step=1.0)])
 def test_x_stays_where_there_is_no_direction(update: Any) -> None:
     state = update.init(X0[None], np)
-    x, _ = update.apply(X0[None], Observed(g=np.zeros((1, 2)), cosine=1.0), np.ones(1), state, np)
+    x, _ = update.apply(X0[None], Estimate(g=np.zeros((1, 2)), cosine=1.0), np.ones(1), state, np)
     np.testing.assert_array_equal(x[0], X0)
 
 

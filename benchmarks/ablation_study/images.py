@@ -23,7 +23,7 @@ from slgh.attack.model import Asked
 from slgh.attack.plan import usual
 from slgh.attack.result import AFTER, BEFORE
 from slgh.paper.networks.datasets import ImageSet, shipped_images
-from slgh.protocols import Array, Leaves, Observed, Update
+from slgh.protocols import Array, Estimate, Leaves, Update
 
 TUNED_ON = 10
 """Values are chosen on the last ten of the hundred images that come with the package."""
@@ -65,7 +65,7 @@ class StepsByRow:
     def init(self, x: Array, xp: Any) -> Leaves:
         return xp.asarray(self.factors, dtype=x.dtype), *self.update.init(x, xp)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, seen: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         factors, *own = state
         move, after = self.update.apply(xp.zeros_like(x), seen, t, tuple(own), xp)
         return x + factors[:, None] * move, (factors, *after)

@@ -1,7 +1,7 @@
 """What the three parts of a method are, and what they say to each other.
 
 One iteration is a conversation. The oracle asks questions (`Query`) at points around x and gets answers
-(`Answer`); it ends by saying what it saw (`Observed`). The update moves x by that, the schedule moves t.
+(`Answer`); it ends by saying what it saw (`Estimate`). The update moves x by that, the schedule moves t.
 Shapes: B problems, n points, d variables; everything carries the leading axis B.
 """
 
@@ -43,7 +43,7 @@ class Answer(NamedTuple):
     ok: Array | None = None
 
 
-class Observed(NamedTuple):
+class Estimate(NamedTuple):
     """What an oracle estimates at (x, t). What was neither needed nor free is None.
 
     g (B, d) estimates grad_x F; `grad_f` (B, d) is the gradient of f itself; `f` (B,) is f(x); `F` (B,) is F(x, t) or
@@ -99,18 +99,18 @@ class Context:
         full, rest = divmod(samples, size)
         return [size] * full + ([rest] if rest else [])
 
-    def place(self, x: Array, t: Array, directions: list[Array], centers: int) -> Array:
+    def sample_points(self, x: Array, t: Array, directions: list[Array], centers: int) -> Array:
         """`centers` copies of x (B, d), then x + t*u for each u of the `directions`, (B, m, d) each: (B, n, d)."""
         xp, origin = self.xp, x[:, None, :]
         copies = [xp.broadcast_to(origin, (x.shape[0], centers, x.shape[1]))] if centers else []
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
-    def pairs(self, x: Array, t: Array, u: Array, widths: Array | None, centers: int) -> Array:
+    def antithetic_points(self, x: Array, t: Array, u: Array, widths: Array | None, centers: int) -> Array:
         """`centers` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u; widths None are 1."""
         moves = u if widths is None else u * widths[:, None, :]
-        return self.place(x, t, [moves, -moves], centers)
+        return self.sample_points(x, t, [moves, -moves], centers)
 
-    def weigh(self, weights: Array, u: Array) -> Array:
+    def weighted_sum(self, weights: Array, u: Array) -> Array:
         """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
         if u.shape[1] == 1:
             return weights * u[:, 0, :]
@@ -133,14 +133,14 @@ class Noise(Protocol):
         """Components start..stop-1 of a finite sum, for each problem, (B, stop - start)."""
 
 
-Conversation: TypeAlias = Generator[Query, Answer, tuple[Observed, Leaves]]
+Conversation: TypeAlias = Generator[Query, Answer, tuple[Estimate, Leaves]]
 
 
 @runtime_checkable
 class Oracle(Protocol):
     """Where to query, and how to estimate. Write your own as a frozen dataclass.
 
-    `observe` is a generator: it yields a Query, is sent the Answer, and returns (Observed, what to remember). `cost` is
+    `observe` is a generator: it yields a Query, is sent the Answer, and returns (Estimate, what to remember). `cost` is
     the exact number of evaluations of an iteration. `first` is True in every `period`-th iteration, beginning with the
     very first; all others are alike, so that a compiled loop needs two programs at most. Directions come from
     `noise`, never from a generator of its own.
@@ -171,8 +171,8 @@ class Schedule(Protocol):
     """How t falls. Write your own as a frozen dataclass.
 
     `t1` is the first radius. `needs` names what the oracle must observe: of f, F, F_next, trace, slope.
-    `init(t, floor, xp)` returns a tuple of arrays to remember, `next(t, seen, state, floor, xp)` the next t (B,), not
-    below `floor` (B,), and the new tuple.
+    `init(t, floor, xp)` returns a tuple of arrays to remember. `next(t, estimate, state, floor, xp)` returns the next
+    t (B,), at least `floor` (B,), and the new tuple.
     """
 
     name: ClassVar[str]
@@ -184,7 +184,7 @@ class Schedule(Protocol):
     @property
     def needs(self) -> frozenset[str]: ...
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves: ...
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]: ...
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]: ...
 
 
 @runtime_checkable
@@ -192,9 +192,9 @@ class Update(Protocol):
     """How x moves. Write your own as a frozen dataclass; its fields become parameters of `minimize`.
 
     `init(x, xp)` returns what the update remembers between iterations, a tuple of arrays with leading axis B (or the
-    empty tuple). `apply(x, seen, t, state, xp)` returns the new x (B, d) and the new tuple; x is (B, d), seen.g is
-    (B, d), t is (B,), so that a factor of t is t[:, None]. `xp` is the array namespace. Do not write into arguments.
-    An update that needs to know the number of iterations says so as a schedule does, by `planned = True`.
+    empty tuple). `apply(x, estimate, t, state, xp)` returns the new x (B, d) and the new tuple. x and `estimate.g` are
+    (B, d), and t is (B,), so that a factor of t is t[:, None]. `xp` is the array namespace. Do not write into
+    arguments. An update that needs the number of iterations sets `planned = True`, as a schedule does.
 
     Examples
     --------
@@ -209,8 +209,8 @@ class Update(Protocol):
     ...     def init(self, x, xp):
     ...         return ()
     ...
-    ...     def apply(self, x, seen, t, state, xp):
-    ...         return x - self.step * t[:, None] * xp.sign(seen.g), state
+    ...     def apply(self, x, estimate, t, state, xp):
+    ...         return x - self.step * t[:, None] * xp.sign(estimate.g), state
     >>> f = lambda x: ((x - 1) ** 2).sum()
     >>> run = slgh.minimize(f, [3.0, -2.0], method="zoslgh_r", update=SignDescent, step=0.1, t1=1.0, gamma=0.97,
     ...                     samples=10, max_iter=300, seed=0)
@@ -221,7 +221,7 @@ class Update(Protocol):
     name: ClassVar[str]
 
     def init(self, x: Array, xp: Any) -> Leaves: ...
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]: ...
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]: ...
 
 
 @runtime_checkable

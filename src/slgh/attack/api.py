@@ -142,7 +142,7 @@ def attack(
         model_batch_size=model_batch_size,
     )
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
-    backend.refuse((model,), "model")
+    backend.check_functions((model,), "model")
     if np.ndim(seed) and len(seed) != B:
         raise ValueError(f"`seed` must be one integer, or one an image, {B}; got {len(seed)}.")
     with backend.session(differences=not params.get("tf32")):

@@ -27,7 +27,7 @@ class KeyedNoise:
     """
 
     def __init__(self, key: Any, d: int, sample_xi: Any = None, k: Any = 0) -> None:
-        self.key, self.everyone = key, key
+        self.key, self.all_keys = key, key
         self.d = d
         self.sample_xi = sample_xi
         self.k = k
@@ -58,7 +58,7 @@ class KeyedNoise:
 
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
         self.mark(0)
-        return self.draw_xi(self.rows(self.everyone, rows), LAST_XI, m)
+        return self.draw_xi(self.rows(self.all_keys, rows), LAST_XI, m)
 
     def mark(self, k: int) -> None:
         self.k = k
@@ -70,15 +70,15 @@ class KeyedNoise:
     def keep(self, rows: NDArray[Any]) -> None:
         self.key = self.rows(self.key, rows)
 
-    def seat(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
+    def assign(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
         """Be the noise of these of all problems, which began in these iterations."""
-        self.key = self.rows(self.everyone, rows)
+        self.key = self.rows(self.all_keys, rows)
 
-    def join(self, rows: NDArray[Any], k: int) -> None:
+    def append(self, rows: NDArray[Any], k: int) -> None:
         raise NotImplementedError
 
     def save(self) -> dict[str, NDArray[Any]]:
         return {}
 
     def load(self, saved: dict[str, NDArray[Any]], rows: NDArray[Any], began: NDArray[Any]) -> None:
-        self.seat(rows, began)
+        self.assign(rows, began)

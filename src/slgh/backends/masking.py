@@ -14,7 +14,7 @@ def where(mask: Array, new: Array, old: Array, xp: Any) -> Array:
     return xp.where(xp.reshape(mask, (-1,) + (1,) * (new.ndim - 1)), new, old)
 
 
-class Traced:
+class Masked:
     """Choices in a loop that is traced or captured: nothing is known, everything is computed."""
 
     def __init__(self, xp: Any) -> None:
@@ -29,26 +29,26 @@ class Traced:
         return tuple(where(mask, a, b, self.xp) for a, b in zip(new(), old, strict=True))
 
 
-class Optimistic(Traced):
+class AssumeFinite(Masked):
     """Choices in a compiled loop that supposes every value to be finite, and tells what it has supposed.
 
-    That spares the arithmetic on masks. Where it was wrong, the iteration is done again with `Traced`.
+    That spares the arithmetic on masks. Where it was wrong, the iteration is done again with `Masked`.
     """
 
     def __init__(self, xp: Any) -> None:
         super().__init__(xp)
-        self.supposed: list[Array] = []
+        self.assumed: list[Array] = []
 
     def all_finite(self, x: Array) -> bool:
-        self.supposed.append(x)
+        self.assumed.append(x)
         return True
 
-    def sound(self) -> Array:
-        """Whether what was supposed holds, as an array without dimensions; not where a sum of large entries is not."""
-        return self.xp.isfinite(sum(self.xp.sum(x) for x in self.supposed))
+    def holds(self) -> Array:
+        """True (a 0-d array) if every value assumed finite is finite, and no sum of them overflows."""
+        return self.xp.isfinite(sum(self.xp.sum(x) for x in self.assumed))
 
 
-class Host(Traced):
+class EagerChoice(Masked):
     """Choices by looking: the same results, without the work where the mask is all or nothing."""
 
     def all_finite(self, x: Array) -> bool:

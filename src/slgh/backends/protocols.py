@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from slgh.backends.masking import Host
+from slgh.backends.masking import EagerChoice
 from slgh.protocols import Array, Context, Noise
 
 Keys = list[tuple[int, int]]
@@ -33,7 +33,7 @@ def record_rows(seen: tuple[Array, ...]) -> int:
     return max(1, min(1024, ROWS // max(1, numbers)))
 
 
-class Source(Noise, Protocol):
+class NoiseSource(Noise, Protocol):
     """The noise of a run in a Python loop: it can go back to the beginning of an iteration, and be saved."""
 
     def mark(self, k: int) -> None:
@@ -45,8 +45,14 @@ class Source(Noise, Protocol):
     def keep(self, rows: NDArray[Any]) -> None:
         """Go on with these of the problems that are left."""
 
-    def join(self, rows: NDArray[Any], k: int) -> None:
+    def append(self, rows: NDArray[Any], k: int) -> None:
         """Have these of all problems begin, in iteration k, behind those that are there."""
+
+    def assign(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
+        """Hold the noise of exactly these problems, which began in these iterations.
+
+        Noise with a position (NumPy's) starts from its beginning.
+        """
 
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
         """m samples of their own for the final value of these of all problems, (B, m, ...)."""
@@ -58,7 +64,7 @@ class Source(Noise, Protocol):
         """Go on from what `save` returned, with these of all problems, which began in these iterations."""
 
 
-class Loop(Protocol):
+class CompiledLoop(Protocol):
     """Iterations without host contact."""
 
     engine: str
@@ -75,10 +81,16 @@ class Loop(Protocol):
         a block with an unsound iteration only the number of those before it counts, and `carry` is as it was.
         """
 
-    def careful(self, carry: Any) -> Loop:
+    def masked(self, carry: Any) -> CompiledLoop:
         """A loop from `carry` on that supposes nothing of values, and so is always sound."""
 
-    def asked_often(self, functions: Any) -> Any:
+    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], problems: NDArray[Any], k: int) -> Any:
+        """Put waiting problems into free slots, from iteration k on, and return the carry of all slots.
+
+        `carry` and `data` hold the rows of the new problems. Only for a backend with `can_refill`.
+        """
+
+    def compiled_functions(self, functions: Any) -> Any:
         """The user's functions, for many queries besides the loop's."""
 
 
@@ -98,7 +110,7 @@ class Backend(Protocol):
         """The array namespace."""
 
     @property
-    def ops(self) -> Host: ...
+    def ops(self) -> EagerChoice: ...
 
     @property
     def differentiates(self) -> bool:
@@ -109,8 +121,8 @@ class Backend(Protocol):
         """Whether there is a loop without host contact."""
 
     @property
-    def streams(self) -> bool:
-        """Whether problems can take the places of others that have ended: its noise can `join`, its loop `refill`."""
+    def can_refill(self) -> bool:
+        """Whether problems can take the places of others that have ended: its noise can `append`, its loop `refill`."""
 
     @property
     def forks(self) -> bool:
@@ -122,11 +134,11 @@ class Backend(Protocol):
     def native(self, array: NDArray[Any]) -> Array:
         """An array that iterations of the Python loop compute with, of a memory of its own where they may write."""
 
-    def give(self, array: Any) -> Array:
+    def to_library(self, array: Any) -> Array:
         """A copy for the user, of x0's library and on its device."""
 
-    def lend(self, array: Any) -> Array:
-        """An array of x0's library for the user's function to read: a copy, unless `calling` protects it."""
+    def to_function(self, array: Any) -> Array:
+        """An array of x0's library for the user's function to read: a copy, unless `guard_arguments` protects it."""
 
     def host(self, array: Array) -> NDArray[Any]:
         """The values as a NumPy array, not to be written to."""
@@ -139,7 +151,7 @@ class Backend(Protocol):
 
     def context(self, needs: frozenset[str], *, stochastic: bool) -> Context: ...
 
-    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Source: ...
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource: ...
 
     def real(self, value: Any, name: str) -> Array:
         """What the user's function `name` returned, as real numbers of x0's dtype, or a TypeError."""
@@ -147,7 +159,7 @@ class Backend(Protocol):
     def number(self, value: Any) -> Any:
         """What `fun` returned for one point, to be stacked."""
 
-    def alone(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+    def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         """fun, for a thread or process that does not run in our `session`; it must stay picklable."""
 
     def stack(self, items: list[Any]) -> Array:
@@ -156,7 +168,7 @@ class Backend(Protocol):
     def copy(self, point: Array) -> Array:
         """A point that the user may write into."""
 
-    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
+    def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
         """Around calls of the user's functions with `arrays`, which they must not write into."""
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
@@ -169,8 +181,8 @@ class Backend(Protocol):
         """A function of one point, a number or a vector, with so many arrays of data and xi or not, as one of
         points (B, n, d)."""
 
-    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
+    def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         """Raise where the user's functions, which the error calls `name`, are in no state to be minimized."""
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> CompiledLoop | str:
         """A loop without host contact, or the reason why there is none."""

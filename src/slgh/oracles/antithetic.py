@@ -19,7 +19,7 @@ from slgh.oracles.estimators import (
     zeroth_order_cosine,
 )
 from slgh.oracles.ranks import Pairs, by_ranks
-from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 class Sums(NamedTuple):
@@ -104,7 +104,9 @@ class Antithetic:
     def _weighed(self, sums: Sums, odd: Array, even: Answer, u: Array, ctx: Context) -> Sums:
         """The sums with those of another chunk of pairs, whose values have this odd and this even part."""
         lesson = self._lesson(even, u, ctx)
-        return Sums(add(sums.slopes, ctx.weigh(odd, u)), sums.lessons if lesson is None else add(sums.lessons, lesson))
+        return Sums(
+            add(sums.slopes, ctx.weighted_sum(odd, u)), sums.lessons if lesson is None else add(sums.lessons, lesson)
+        )
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
@@ -147,7 +149,7 @@ class Antithetic:
             f = center.values[:, 0] if f is None else mean(f, good, xp)
         ok_all, rejected = verdict(good, self.samples, xp)
         g = slope_mean(sums.slopes, good, 2 * t, xp)
-        return Observed(
+        return Estimate(
             g=g if widths is None else g / widths,
             widths=widths,
             ok=ok_all,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from slgh import checks
 from slgh.oracles.estimators import count, mean, repeat, verdict
-from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed, Query
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class ClosedForm:
             if answer.ok is not None:  # what is not finite must not pass for the least one
                 grad_f = xp.where(answer.ok > 0, grad_f, xp.inf)
         ok, rejected = verdict(count(gradient.ok, samples, xp), samples, xp, value)
-        return Observed(
+        return Estimate(
             g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
             ok=ok,
             rejected=rejected,

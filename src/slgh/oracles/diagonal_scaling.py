@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from slgh import checks
 from slgh.oracles.antithetic import Antithetic
 from slgh.oracles.estimators import mean
-from slgh.oracles.ranks import centred_ranks
+from slgh.oracles.ranks import centered_ranks
 from slgh.protocols import Answer, Array, Context, Leaves
 
 
@@ -64,7 +64,7 @@ class DiagonalScaling(Antithetic):
             return None
         excess = u * u
         excess -= 1.0
-        return ctx.weigh(centred_ranks(even, ctx.xp), excess)
+        return ctx.weighted_sum(centered_ranks(even, ctx.xp), excess)
 
     def _learned(self, state: Leaves, lessons: Array | None, good: Any, xp: Any) -> Leaves:
         if lessons is None:

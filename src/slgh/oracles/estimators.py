@@ -21,7 +21,7 @@ def around(
 
     `xi` (B, m, ...) is repeated for each group of m points, and (B, 1, ...) for every point.
     """
-    points = ctx.place(x, t, directions, centers)
+    points = ctx.sample_points(x, t, directions, centers)
     return Query(what, points, xi=_spread(xi, points, ctx.xp), centers=centers)
 
 
@@ -29,7 +29,7 @@ def both_ways(
     x: Array, t: Array, u: Array, *, widths: Array | None, centers: int, xi: Array | None, ctx: Context
 ) -> Query:
     """Ask at `centers` copies of x, then at x + t*w*u for each u (B, m, d), then at x - t*w*u; `xi` as in `around`."""
-    points = ctx.pairs(x, t, u, widths, centers)
+    points = ctx.antithetic_points(x, t, u, widths, centers)
     return Query("fun", points, xi=_spread(xi, points, ctx.xp), centers=centers)
 
 
@@ -96,7 +96,7 @@ def slope_mean(total: Array, good: Any, t: Array, xp: Any) -> Array:
 
 
 def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> tuple[Array | None, Array | None]:
-    """`ok` and `rejected` of Observed: `good` of the samples were, and the `value` at x was or was not finite."""
+    """`ok` and `rejected` of Estimate: `good` of the samples were, and the `value` at x was or was not finite."""
     at_x = None if value is None or value.ok is None else value.ok[:, 0]
     if at_x is None and isinstance(good, int):
         return None, None

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from slgh import checks
 from slgh.oracles.estimators import add, around, count, cut, kept, mean, slope_mean, verdict, zeroth_order_cosine
-from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,10 @@ class Exponential:
                 least = xp.minimum(before, least)
                 gradient *= xp.exp(self.sharpness * (least - before))[:, None]
             weights = kept(xp.exp(self.sharpness * (least[:, None] - values)), ok)
-            gradient = add(gradient, ctx.weigh(-weights, u))
+            gradient = add(gradient, ctx.weighted_sum(-weights, u))
         assert good is not None
         ok_all, rejected = verdict(good, self.samples, xp, center)
-        return Observed(
+        return Estimate(
             g=slope_mean(gradient, good, t, xp),
             ok=ok_all,
             rejected=rejected,

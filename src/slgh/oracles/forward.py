@@ -18,7 +18,7 @@ from slgh.oracles.estimators import (
     verdict,
     zeroth_order_cosine,
 )
-from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Forward:
             center = cut(answer, 0, centers) if centers else center
             assert center is not None
             rise_u, ok_u = rise(cut(answer, centers, centers + m), center)
-            gradient = add(gradient, ctx.weigh(rise_u, u))
+            gradient = add(gradient, ctx.weighted_sum(rise_u, u))
             good = add(good, count(ok_u, m, xp))
             if paired:
                 f = add(f, xp.sum(kept(center.values, ok_u), axis=1))
@@ -110,7 +110,7 @@ class Forward:
         if separate:
             _, lost = verdict(traced, self.samples, xp)
             rejected = rejected if lost is None else add(lost, 0.0 if rejected is None else rejected)
-        return Observed(
+        return Estimate(
             g=slope_mean(gradient, good, t, xp),
             ok=ok_all,
             rejected=rejected,

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from slgh import checks
 from slgh.oracles.estimators import add, around, count, mean, repeat, verdict
-from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed, Query
+from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Gradient:
         assert value is not None
         assert good is not None
         ok, rejected = verdict(good, samples, xp, value)
-        return Observed(
+        return Estimate(
             g=mean(gradient, good, xp),
             ok=ok,
             rejected=rejected,
@@ -111,7 +111,7 @@ class SampledGradient:
         assert good is not None
         slope = None if slope is None else mean(slope, good, xp)
         ok, rejected = verdict(good, self.samples, xp, value)
-        return Observed(
+        return Estimate(
             g=mean(gradient, good, xp),
             ok=ok,
             rejected=rejected,

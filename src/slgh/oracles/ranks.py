@@ -9,7 +9,7 @@ from slgh.oracles.estimators import kept
 from slgh.protocols import Answer, Array
 
 
-def centred_ranks(answer: Answer, xp: Any) -> Array:
+def centered_ranks(answer: Answer, xp: Any) -> Array:
     r"""The ranks of the n values of each problem, from -1/2 for the least to 1/2 for the greatest.
 
     .. math:: r_i = \frac{\#\{j : f_j < f_i\} - \#\{j : f_j > f_i\}}{2 (n - 1)}
@@ -20,7 +20,7 @@ def centred_ranks(answer: Answer, xp: Any) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> centred_ranks(Answer(np.array([[3.0, 1.0, 9.0, 3.0, 0.0]]), np.array([[1.0, 1.0, 1.0, 1.0, 0.0]])), np)
+    >>> centered_ranks(Answer(np.array([[3.0, 1.0, 9.0, 3.0, 0.0]]), np.array([[1.0, 1.0, 1.0, 1.0, 0.0]])), np)
     array([[ 0. , -0.5,  0.5,  0. ,  0. ]])
     """
     places, others = _places(answer, xp)

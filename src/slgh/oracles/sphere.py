@@ -18,7 +18,7 @@ from slgh.oracles.estimators import (
     verdict,
     zeroth_order_cosine,
 )
-from slgh.protocols import Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Sphere:
             center = cut(answer, 0, centers) if centers else center
             assert center is not None
             difference, ok = rise(cut(answer, centers, centers + m), center)
-            gradient = add(gradient, ctx.weigh(difference, s))
+            gradient = add(gradient, ctx.weighted_sum(difference, s))
             good = add(good, count(ok, m, xp))
             if ctx.stochastic:
                 f = add(f, xp.sum(kept(center.values, ok), axis=1))
@@ -78,7 +78,7 @@ class Sphere:
         assert center is not None
         assert good is not None
         ok_all, rejected = verdict(good, self.samples, xp)
-        return Observed(
+        return Estimate(
             g=slope_mean(gradient, good, t / d, xp),
             ok=ok_all,
             rejected=rejected,

@@ -19,7 +19,7 @@ from slgh.oracles.estimators import (
     verdict,
     zeroth_order_cosine,
 )
-from slgh.protocols import Answer, Array, Context, Conversation, Leaves, Noise, Observed
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class VarianceReduced:
                 u = noise.normal(m)
                 answer = yield around(x, t, [u], centers=m, xi=noise.every_xi(start, start + m), ctx=ctx)
                 difference, ok = _halves(answer)
-                gradient = add(gradient, ctx.weigh(difference, u))
+                gradient = add(gradient, ctx.weighted_sum(difference, u))
                 good = add(good, count(ok, m, xp))
                 start += m
             full = slope_mean(gradient, good, t, xp)
@@ -97,7 +97,7 @@ class VarianceReduced:
             new, ok_new = _halves(here)
             old, ok_old = _halves(there)
             ok = both(ok_new, ok_old)
-            gradient = add(gradient, ctx.weigh(kept(new - old, ok), u))
+            gradient = add(gradient, ctx.weighted_sum(kept(new - old, ok), u))
             good = add(good, count(ok, m, xp))
             f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
         assert good is not None
@@ -105,7 +105,7 @@ class VarianceReduced:
         ok_all = known > 0 if ok_all is None else ok_all & (known > 0)
         if lost is not None:
             rejected = add(rejected, lost)
-        return Observed(
+        return Estimate(
             g=slope_mean(gradient, good, t, xp) + full,
             ok=ok_all,
             rejected=rejected,

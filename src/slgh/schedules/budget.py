@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Budget:
         ratio = xp.minimum(xp.maximum(end, floor), t) / t
         return t, ratio, xp.zeros_like(t), xp.full_like(t, 1.0 / max(1, self.iterations - 1))
 
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         t1, ratio, s, each = state
         s = s + each
         return xp.maximum(t1 * ratio ** (s**self.shape), floor), (t1, ratio, s, each)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,5 +31,5 @@ class Constant:
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return ()
 
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         return t, state

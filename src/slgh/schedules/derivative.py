@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +44,6 @@ class Derivative:
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return ()
 
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
-        G: Array = seen.trace if self.slope == "trace" else seen.slope
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+        G: Array = estimate.trace if self.slope == "trace" else estimate.slope
         return xp.maximum(xp.minimum(t - self.eta * G, self.gamma * t), floor), state

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ class DoubleLoop:
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return xp.full_like(t, float("inf")), xp.zeros_like(t)
 
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         before, settled = state
         if self.rule == "F":
-            before, after = seen.F, seen.F_next
+            before, after = estimate.F, estimate.F_next
         else:
-            after = seen.f if self.rule == "f" else seen.F
+            after = estimate.f if self.rule == "f" else estimate.F
         settled = settled + xp.astype(xp.abs(after - before) <= self.eps0, t.dtype)
         fall = settled >= self.n0
         return (

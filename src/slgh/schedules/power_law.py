@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,6 @@ class PowerLaw:
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return (xp.ones_like(t),)
 
-    def next(self, t: Array, seen: Observed, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
+    def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         k = state[0] + 1.0
         return xp.maximum(self.t1 / k**self.t_power, floor), (k,)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class Adam:
     def init(self, x: Array, xp: Any) -> Leaves:
         return xp.zeros_like(x), xp.zeros_like(x), xp.zeros_like(x[:, 0])
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         m, v, k = state
-        g, k = seen.g, k + 1.0
+        g, k = estimate.g, k + 1.0
         m = self.beta1 * m + (1 - self.beta1) * g
         v = self.beta2 * v + (1 - self.beta2) * g * g
         m_hat = m / (1.0 - self.beta1**k)[:, None]

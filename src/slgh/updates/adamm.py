@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class AdaMM:
         v0 = xp.full_like(x, self.v0)
         return xp.zeros_like(x), v0, v0
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         m, v, v_hat = state
-        m = self.beta1 * m + (1 - self.beta1) * seen.g
-        v = self.beta2 * v + (1 - self.beta2) * seen.g * seen.g
+        m = self.beta1 * m + (1 - self.beta1) * estimate.g
+        v = self.beta2 * v + (1 - self.beta2) * estimate.g * estimate.g
         v_hat = xp.maximum(v_hat, v)
         return x - self.step * m / xp.sqrt(v_hat), (m, v, v_hat)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +28,8 @@ class Descent:
     def init(self, x: Array, xp: Any) -> Leaves:
         return ()
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
-        return x - self.step * seen.g, state
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+        return x - self.step * estimate.g, state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Harmonic:
     def init(self, x: Array, xp: Any) -> Leaves:
         return xp.zeros_like(x[:, 0]), xp.full_like(x[:, 0], -1.0)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         j, t_before = state
         j = xp.where(t == t_before, j, xp.zeros_like(j)) + 1.0
-        return x - (self.step / j)[:, None] * seen.g, (j, t)
+        return x - (self.step / j)[:, None] * estimate.g, (j, t)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,6 @@ class Momentum:
     def init(self, x: Array, xp: Any) -> Leaves:
         return (xp.zeros_like(x),)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
-        v = self.momentum * state[0] - self.step * seen.g
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+        v = self.momentum * state[0] - self.step * estimate.g
         return x + v, (v,)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,5 +44,5 @@ class NoiseAware:
         beta = t2 / (16.0 * (d + 4) * (self.L1 * t2 + 2.0 * self.nu))
         return beta if self.cap is None else xp.minimum(beta, self.cap)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
-        return x - self.step(t, x.shape[1], xp)[:, None] * seen.g, state
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+        return x - self.step(t, x.shape[1], xp)[:, None] * estimate.g, state

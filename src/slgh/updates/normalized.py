@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +36,11 @@ class Normalized:
     def init(self, x: Array, xp: Any) -> Leaves:
         return () if self.halving is None else (xp.zeros_like(x[:, 0]),)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         if self.halving is None:
-            return x - self.step * unit(seen.g, xp), ()
+            return x - self.step * unit(estimate.g, xp), ()
         (k,) = state
-        return x - (self.step * self.halving / (self.halving + k))[:, None] * unit(seen.g, xp), (k + 1.0,)
+        return x - (self.step * self.halving / (self.halving + k))[:, None] * unit(estimate.g, xp), (k + 1.0,)
 
 
 def unit(g: Array, xp: Any) -> Array:

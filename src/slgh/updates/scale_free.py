@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 from slgh.updates.normalized import unit
 
 
@@ -40,9 +40,9 @@ class ScaleFree:
     def init(self, x: Array, xp: Any) -> Leaves:
         return (xp.full_like(x[:, 0], self.alpha),)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         (alpha,) = state
-        distance = (alpha * seen.cosine * x.shape[-1] ** 0.5 * t)[:, None]
-        if seen.widths is None:
-            return x - distance * unit(seen.g, xp), state
-        return x - distance * seen.widths * unit(seen.widths * seen.g, xp), state
+        distance = (alpha * estimate.cosine * x.shape[-1] ** 0.5 * t)[:, None]
+        if estimate.widths is None:
+            return x - distance * unit(estimate.g, xp), state
+        return x - distance * estimate.widths * unit(estimate.widths * estimate.g, xp), state

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from slgh import checks
-from slgh.protocols import Array, Leaves, Observed
+from slgh.protocols import Array, Estimate, Leaves
 
 STABILITY = 0.1
 """A as a share of the iterations, Spall's advice: at most a tenth of them."""
@@ -59,6 +59,6 @@ class SpsaGain:
             A = STABILITY * self.iterations
         return (xp.full_like(x[:, 0], A),)
 
-    def apply(self, x: Array, seen: Observed, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
+    def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:
         since = state[0] + 1.0
-        return x - (self.step / since**self.step_power)[:, None] * seen.g, (since,)
+        return x - (self.step / since**self.step_power)[:, None] * estimate.g, (since,)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.backends.jax.loop import WhileLoop
-from slgh.backends.jax.noise import HostNoise, problem_keys
+from slgh.backends.jax.noise import JaxHostNoise, problem_keys
 from slgh.backends.mapping import Mapped
 from slgh.backends.numpy.backend import NOTHING, NumpyBackend, real_array
 from slgh.backends.protocols import Keys
@@ -25,7 +25,7 @@ UNTRACEABLE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
 
 
 @dataclass(frozen=True)
-class Autograd:
+class JaxGradient:
     """The gradient of fun in its first argument, by reverse mode."""
 
     fun: Callable[..., Any]
@@ -70,10 +70,10 @@ class Tracing:
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
 
-    def lend(self, array: Array) -> Array:
+    def to_function(self, array: Array) -> Array:
         return array
 
-    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
+    def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
         return NOTHING
 
     def real(self, value: Any, name: str) -> Array:
@@ -90,7 +90,7 @@ class JaxBackend(NumpyBackend):
     name = "jax"
     engine = "jax python loop"
     differentiates = compiles = True
-    streams = False
+    can_refill = False
     forks = False
 
     def __init__(self, x0: Array) -> None:
@@ -103,30 +103,30 @@ class JaxBackend(NumpyBackend):
     def read(self, x0: Any) -> NDArray[Any]:
         return np.asarray(x0).astype(self.dtype)
 
-    def give(self, array: Any) -> Array:
+    def to_library(self, array: Any) -> Array:
         with np.errstate(all="ignore"):
             return jax.device_put(jnp.array(array), self.device)
 
-    def lend(self, array: Any) -> Array:
-        return self.give(array)
+    def to_function(self, array: Any) -> Array:
+        return self.to_library(array)
 
-    def calling(self, *arrays: Array) -> AbstractContextManager[None]:
+    def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
         return NOTHING
 
     def host(self, array: Array) -> NDArray[Any]:
         return np.asarray(array)
 
     def data(self, array: Any) -> Array:
-        return self.give(array)
+        return self.to_library(array)
 
     def copy(self, point: NDArray[Any]) -> Array:
-        return self.give(point)
+        return self.to_library(point)
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Any:
-        return HostNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)
+        return JaxHostNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)
 
-    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Autograd:
-        return Autograd(fun, vectorized)
+    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> JaxGradient:
+        return JaxGradient(fun, vectorized)
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
         return Mapped(fun, data, int(xi), jax.vmap, jnp.asarray if vector else _number)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends.jax.fingerprint import Fingerprint, trace
-from slgh.backends.jax.noise import Drawn, JaxNoise, Recording
+from slgh.backends.jax.noise import JaxNoise, NoiseRecorder, PredrawnNoise
 from slgh.backends.keyed_noise import KeyedNoise
 from slgh.backends.protocols import COMPILED_CHUNK, Records, record_rows
 from slgh.protocols import Array, Context, Query
@@ -22,13 +22,13 @@ AHEAD, NUMBERS = 1024, 1 << 19
 """Noise is drawn for so many iterations at once, if it is not more than so many numbers: one call for all is sooner."""
 
 PROGRAMS = 64
-"""Compiled programs that are kept."""
+"""CompiledFunctions programs that are kept."""
 
 
 def _fingerprint(program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> Fingerprint:
     """What the user's functions do at one point and at two; the numbers they are given are inputs."""
     functions, (B, d) = program.functions, carry.state.x.shape
-    noise = JaxNoise(noise.everyone, noise.d, noise.dtype, noise.sample_xi)
+    noise = JaxNoise(noise.all_keys, noise.d, noise.dtype, noise.sample_xi)
     kinds = ["fun", "F", "F.grad", "F.dt", "F.trace"] if functions.closed else ["fun", "grad"]
     if functions.grad is None and not functions.closed:
         kinds.remove("grad")
@@ -36,7 +36,7 @@ def _fingerprint(program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> Fing
     traced = []
     for n in (1, 2):
         points: Any = jax.ShapeDtypeStruct((B, n, d), carry.state.x.dtype)  # type: ignore[no-untyped-call]
-        xi = jax.eval_shape(lambda n=n: noise.draw_xi(noise.everyone, 0, n)) if stochastic else None
+        xi = jax.eval_shape(lambda n=n: noise.draw_xi(noise.all_keys, 0, n)) if stochastic else None
 
         def answer(points: Array, t: Array, xi: Any, inputs: Any, what: str) -> Array:
             t = t[:, None] if what.startswith("F") else None
@@ -44,12 +44,12 @@ def _fingerprint(program: Any, inputs: Any, carry: Any, noise: JaxNoise) -> Fing
 
         traced += [trace(partial(answer, what=what), points, carry.state.t, xi, inputs) for what in kinds]
     if stochastic:
-        traced.append(trace(lambda key: noise.draw_xi(key, 0, 2), noise.everyone))
+        traced.append(trace(lambda key: noise.draw_xi(key, 0, 2), noise.all_keys))
     return Fingerprint(traced)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spec:
+class BlockSpec:
     """What a compiled loop depends on, besides shapes and dtypes."""
 
     program: Any
@@ -57,13 +57,13 @@ class Spec:
     sample_xi: Any = field(compare=False)
 
 
-class Code:
+class CompiledBlocks:
     """Compiled blocks, and the evaluations of an iteration, which are known once it has been traced."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: BlockSpec) -> None:
         self.spec = spec
         self.evaluations: dict[bool, tuple[int, int]] = {}
-        self.recordings: dict[tuple[int, ...], Recording] = {}
+        self.recordings: dict[tuple[int, ...], NoiseRecorder] = {}
         self.block = jax.jit(self._block, static_argnames=("rows",))
         self.draw = jax.jit(self._draw, static_argnames=("window", "recording"))
         self.answer = jax.jit(self._answer, static_argnames=("what",))
@@ -72,12 +72,12 @@ class Code:
         """The noise of iteration k."""
         return JaxNoise(key, self.spec.d, dtype, self.spec.sample_xi, k)
 
-    def recorded(self, carry: Any, key: Array, inputs: Any) -> Recording:
+    def recorded(self, carry: Any, key: Array, inputs: Any) -> NoiseRecorder:
         """What an iteration draws."""
         shape = carry.state.x.shape
         if shape in self.recordings:
             return self.recordings[shape]
-        recording = Recording(self.noise(key, jnp.zeros((), jnp.int32), carry.state.x.dtype))
+        recording = NoiseRecorder(self.noise(key, jnp.zeros((), jnp.int32), carry.state.x.dtype))
         if self.spec.program.period == 1:
             jax.eval_shape(lambda: self.spec.program.iterate(carry, recording.k, True, recording, inputs)[:2])
         return self.recordings.setdefault(shape, recording)
@@ -87,7 +87,7 @@ class Code:
         _, functions = self.spec.program.bind(inputs)
         return functions.answer(Query(what, points, t=t, xi=xi), inputs.data)
 
-    def _draw(self, key: Array, k: Array, window: int, recording: Recording) -> Any:
+    def _draw(self, key: Array, k: Array, window: int, recording: NoiseRecorder) -> Any:
         """The noise of the iterations k, ..., k + window - 1."""
         dtype = recording.noise.dtype
         return jax.vmap(lambda j: recording.draw(self.noise(key, k + j, dtype)))(jnp.arange(window))
@@ -113,14 +113,14 @@ class Code:
         def iterate(first: bool, k: Array, carry: Any) -> Any:
             noise: KeyedNoise = self.noise(key, k, dtype)
             if drawn:
-                noise = Drawn(noise, {call: numbers[k - window] for call, numbers in drawn.items()})
+                noise = PredrawnNoise(noise, {call: numbers[k - window] for call, numbers in drawn.items()})
             carry, sound, self.evaluations[first] = program.iterate(carry, k, first, noise, inputs)
             return carry, jnp.asarray(sound)
 
         def going(loop: Any) -> Array:
             i, sound, carry, _ = loop
             more = (i < n) & sound
-            return more & jnp.any(carry.status == int(Status.RUNNING)) if program.careful or program.ends else more
+            return more & jnp.any(carry.status == int(Status.RUNNING)) if program.masked or program.ends else more
 
         def body(loop: Any) -> Any:
             i, _, carry, records = loop
@@ -137,24 +137,24 @@ class Code:
         return jax.lax.while_loop(going, body, (jnp.zeros_like(n), jnp.ones((), bool), carry, records))
 
 
-compiled = lru_cache(maxsize=PROGRAMS)(Code)
+compiled = lru_cache(maxsize=PROGRAMS)(CompiledBlocks)
 
 
-def code_of(spec: Spec) -> Code:
+def compiled_blocks(spec: BlockSpec) -> CompiledBlocks:
     """The code of a program, compiled before if it was needed before; what cannot be hashed is compiled anew."""
     try:
         hash(spec)
     except TypeError:
-        return Code(spec)
+        return CompiledBlocks(spec)
     return compiled(spec)
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledFunctions:
     """The user's functions, compiled once for each number of points: mapping them anew takes longer than most do."""
 
     functions: Any
-    code: Code
+    code: CompiledBlocks
     inputs: Any
 
     @property
@@ -176,7 +176,7 @@ class WhileLoop:
 
     engine = "jax while_loop"
 
-    def __init__(self, code: Code, inputs: Any, carry: Any, key: Array) -> None:
+    def __init__(self, code: CompiledBlocks, inputs: Any, carry: Any, key: Array) -> None:
         self.code, self.inputs, self.key = code, inputs, key
         self.evaluations = code.evaluations
         self.recording = code.recorded(carry, key, inputs)
@@ -193,8 +193,8 @@ class WhileLoop:
         ctx = Context(xp=jnp, needs=program.ctx.needs, stochastic=program.ctx.stochastic, chunk=COMPILED_CHUNK)
         program = replace(program, ctx=ctx, functions=replace(program.functions, backend=tracing))
         program = replace(program, fingerprint=_fingerprint(program, inputs, carry, noise))
-        spec = Spec(program=program, d=noise.d, sample_xi=noise.sample_xi)
-        return WhileLoop(code_of(spec), inputs, carry, noise.everyone)
+        spec = BlockSpec(program=program, d=noise.d, sample_xi=noise.sample_xi)
+        return WhileLoop(compiled_blocks(spec), inputs, carry, noise.all_keys)
 
     def longest(self, carry: Any, k: int, stride: int) -> int:
         longest = record_rows(carry.seen) * stride
@@ -228,10 +228,13 @@ class WhileLoop:
         """The noise of the window from the k-th iteration on."""
         return self.code.draw(self.key, np.int32(k), window=self.window, recording=self.recording)
 
-    def careful(self, carry: Any) -> WhileLoop:
+    def masked(self, carry: Any) -> WhileLoop:
         spec = self.code.spec
-        careful = replace(spec, program=replace(spec.program, careful=True))
-        return WhileLoop(code_of(careful), self.inputs, carry, self.key)
+        masked = replace(spec, program=replace(spec.program, masked=True))
+        return WhileLoop(compiled_blocks(masked), self.inputs, carry, self.key)
 
-    def asked_often(self, functions: Any) -> Any:
-        return Compiled(functions, self.code, self.inputs)
+    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], problems: NDArray[Any], k: int) -> Any:
+        raise NotImplementedError("A JAX loop cannot be refilled.")
+
+    def compiled_functions(self, functions: Any) -> Any:
+        return CompiledFunctions(functions, self.code, self.inputs)

@@ -66,7 +66,7 @@ class JaxNoise(KeyedNoise):
         return key[rows]
 
 
-class HostNoise(JaxNoise):
+class JaxHostNoise(JaxNoise):
     """The same numbers as NumPy arrays, for the Python loop."""
 
     def draw_normal(self, key: Array, tag: int, m: int) -> NDArray[Any]:
@@ -79,7 +79,7 @@ class HostNoise(JaxNoise):
         return np.asarray(super().every_xi(start, stop))
 
 
-class Recording(KeyedNoise):
+class NoiseRecorder(KeyedNoise):
     """Noise that remembers what an iteration asks for, so that it can be drawn for many iterations at once."""
 
     def __init__(self, noise: Any) -> None:
@@ -90,7 +90,7 @@ class Recording(KeyedNoise):
         self.numbers = 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Recording) and (self.normals, self.xis) == (other.normals, other.xis)
+        return isinstance(other, NoiseRecorder) and (self.normals, self.xis) == (other.normals, other.xis)
 
     def __hash__(self) -> int:
         return hash((frozenset(self.normals), frozenset(self.xis)))
@@ -113,7 +113,7 @@ class Recording(KeyedNoise):
         }
 
 
-class Drawn(KeyedNoise):
+class PredrawnNoise(KeyedNoise):
     """The noise of one iteration, drawn before."""
 
     def __init__(self, noise: KeyedNoise, drawn: dict[tuple[int, int], Array]) -> None:

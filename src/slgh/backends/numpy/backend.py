@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.backends.masking import Host
+from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.noise import NumpyNoise
-from slgh.backends.protocols import Keys, Loop
+from slgh.backends.protocols import CompiledLoop, Keys
 from slgh.protocols import Context
 
 _add: Any = np.add.reduce
@@ -24,7 +24,7 @@ _maximum: Any = np.maximum.reduce
 _and: Any = np.logical_and.reduce
 
 
-class Namespace:
+class NumpyNamespace:
     """NumPy as an array-API namespace, with the Python wrappers around some functions peeled off.
 
     The same results, sooner: for small arrays a wrapper costs more than what it wraps. Everything else is
@@ -88,13 +88,15 @@ class Namespace:
         return np.ones(x.shape, dtype or x.dtype)
 
 
-xp = Namespace()
+xp = NumpyNamespace()
 
 
 class NumpyContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
-    def place(self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centers: int) -> NDArray[Any]:
+    def sample_points(
+        self, x: NDArray[Any], t: NDArray[Any], directions: list[NDArray[Any]], centers: int
+    ) -> NDArray[Any]:
         B, d = x.shape
         m = [u.shape[1] for u in directions]
         points = np.empty((B, centers + sum(m), d), x.dtype)
@@ -107,7 +109,7 @@ class NumpyContext(Context):
         moved += x[:, None, :]
         return points
 
-    def pairs(
+    def antithetic_points(
         self, x: NDArray[Any], t: NDArray[Any], u: NDArray[Any], widths: NDArray[Any] | None, centers: int
     ) -> NDArray[Any]:
         (B, m, d), origin = u.shape, x[:, None, :]
@@ -132,9 +134,9 @@ class NumpyBackend:
 
     name = engine = "numpy"
     xp = xp
-    ops = Host(xp)
+    ops = EagerChoice(xp)
     differentiates = compiles = False
-    streams = True
+    can_refill = True
     forks = True
 
     def read(self, x0: Any) -> NDArray[Any]:
@@ -148,10 +150,10 @@ class NumpyBackend:
     def native(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
-    def give(self, array: NDArray[Any]) -> NDArray[Any]:
+    def to_library(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
-    def lend(self, array: NDArray[Any]) -> NDArray[Any]:
+    def to_function(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
     def host(self, array: NDArray[Any]) -> NDArray[Any]:
@@ -184,7 +186,7 @@ class NumpyBackend:
             raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
         return float(array.reshape(()))
 
-    def alone(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+    def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:
         return fun
 
     def stack(self, items: list[Any]) -> NDArray[Any]:
@@ -194,7 +196,7 @@ class NumpyBackend:
     def copy(self, point: NDArray[Any]) -> NDArray[Any]:
         return point.copy()
 
-    def calling(self, *arrays: NDArray[Any]) -> AbstractContextManager[None]:
+    def guard_arguments(self, *arrays: NDArray[Any]) -> AbstractContextManager[None]:
         for array in arrays:
             array.flags.writeable = False
         return NOTHING
@@ -205,13 +207,13 @@ class NumpyBackend:
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy does not differentiate.")
 
-    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
+    def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         pass
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy maps no functions.")
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> Loop | str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> CompiledLoop | str:
         return "NumPy compiles nothing"
 
 

@@ -28,7 +28,7 @@ def generator(key: tuple[int, int], purpose: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(problem, purpose))))
 
 
-class Sources:
+class ProblemGenerators:
     """One SFC64 generator a problem, made when first needed; their states as an array of words."""
 
     def __init__(self, keys: list[tuple[int, int]], purpose: int) -> None:
@@ -46,7 +46,7 @@ class Sources:
         self.keys = [self.keys[i] for i in rows]
         self._made = None if self._made is None else [self._made[i] for i in rows]
 
-    def join(self, keys: list[tuple[int, int]]) -> list[np.random.Generator]:
+    def append(self, keys: list[tuple[int, int]]) -> list[np.random.Generator]:
         """Further problems; their generators, if those of the others are made."""
         self.keys = self.keys + keys
         new = [] if self._made is None else [generator(key, self.purpose) for key in keys]
@@ -76,11 +76,11 @@ class Sources:
                 }
 
 
-class Stream:
+class NormalStream:
     """Standard normals for B problems, read in order; how much is drawn ahead does not change them."""
 
     def __init__(self, keys: list[tuple[int, int]], purpose: int, dtype: Any, *, large: bool) -> None:
-        self.sources = Sources(keys, purpose)
+        self.sources = ProblemGenerators(keys, purpose)
         self.ahead: NDArray[Any] = np.empty((len(keys), 0), dtype)
         self.at = 0
         self.large = large
@@ -105,12 +105,12 @@ class Stream:
             self.sources.words = self._marked
             self.ahead, self.at = self.ahead[:, :0], 0
 
-    def join(self, keys: list[tuple[int, int]]) -> None:
+    def append(self, keys: list[tuple[int, int]]) -> None:
         """Further problems, whose numbers begin here."""
         if not len(self.ahead):
             self.ahead, self.at = self.ahead[:, :0], 0
         new = np.zeros((len(keys), self.ahead.shape[1]), self.ahead.dtype)
-        for row, source in zip(new, self.sources.join(keys), strict=False):
+        for row, source in zip(new, self.sources.append(keys), strict=False):
             row[self.at :] = source.standard_normal(row.size - self.at, dtype=new.dtype)
         self.ahead = np.concatenate([self.ahead, new])
 
@@ -159,8 +159,8 @@ class NumpyNoise:
         self.errstate: Any = np.geterr()
         """The user's handling of floating-point errors, for `sample_xi`."""
         large = samples * d > HOLDABLE
-        self.streams = [Stream(keys, purpose, dtype, large=large) for purpose in (0, 1)]
-        self.xi_sources = Sources(keys, purpose=2)
+        self.streams = [NormalStream(keys, purpose, dtype, large=large) for purpose in (0, 1)]
+        self.xi_sources = ProblemGenerators(keys, purpose=2)
         self._marked_xi = self.xi_sources.words
 
     def normal(self, m: int, stream: int = 0) -> NDArray[Any]:
@@ -202,13 +202,18 @@ class NumpyNoise:
             stream.ahead = stream.ahead[rows]
         self.mark(0)
 
-    def join(self, rows: NDArray[np.intp], k: int) -> None:
+    def append(self, rows: NDArray[np.intp], k: int) -> None:
         """Have these of all problems begin, behind those that are there."""
         keys = [self.keys[i] for i in rows]
-        self.xi_sources.join(keys)
+        self.xi_sources.append(keys)
         for stream in self.streams:
-            stream.join(keys)
+            stream.append(keys)
         self.mark(k)
+
+    def assign(self, rows: NDArray[np.intp], began: NDArray[Any]) -> None:
+        """Hold the noise of exactly these problems, from its beginning."""
+        self.keep(np.arange(0))
+        self.append(rows, 0)
 
     def save(self) -> dict[str, NDArray[Any]]:
         """Everything needed to go on from here, as arrays."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from slgh.protocols import Context
 
 
-class Namespace:
+class TorchNamespace:
     """PyTorch as an array-API namespace; where that makes tensors of numbers, PyTorch's own functions, which do not.
 
     A number made a tensor is a copy to the device, which no graph can hold.
@@ -48,7 +48,7 @@ class Namespace:
         return torch.abs(a) < torch.inf
 
 
-xp = Namespace()
+xp = TorchNamespace()
 
 
 WIDE = 256
@@ -72,9 +72,9 @@ def _kernels(x: Tensor) -> Any:
 class TorchContext(Context):
     """A Context that writes points where they are needed, without the intermediate arrays."""
 
-    def place(self, x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
+    def sample_points(self, x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
         if (kernels := _kernels(x)) is not None:
-            return kernels.place(x, t, directions, centers)  # type: ignore[no-any-return]
+            return kernels.sample_points(x, t, directions, centers)  # type: ignore[no-any-return]
         (B, d), m = x.shape, [u.shape[1] for u in directions]
         points = x.new_empty(B, centers + sum(m), d)
         origin, radius, at = x[:, None, :], t[:, None, None], centers
@@ -85,7 +85,7 @@ class TorchContext(Context):
             at += size
         return points
 
-    def weigh(self, weights: Tensor, u: Tensor) -> Tensor:
+    def weighted_sum(self, weights: Tensor, u: Tensor) -> Tensor:
         kernels = _kernels(u)
-        found: Tensor = super().weigh(weights, u) if kernels is None else kernels.weigh(weights, u)
+        found: Tensor = super().weighted_sum(weights, u) if kernels is None else kernels.weighted_sum(weights, u)
         return found

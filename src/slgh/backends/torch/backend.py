@@ -15,13 +15,13 @@ from torch import Tensor
 from slgh import checks
 from slgh.backends.keyed_noise import words
 from slgh.backends.mapping import Mapped
-from slgh.backends.masking import Host
+from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.backend import real_array
-from slgh.backends.protocols import COMPILED_CHUNK, Keys, Source
+from slgh.backends.protocols import COMPILED_CHUNK, Keys, NoiseSource
 from slgh.backends.torch.arrays import TorchContext, xp
-from slgh.backends.torch.functions import Autograd, NoGrad, modules
+from slgh.backends.torch.functions import NoGrad, TorchGradient, modules
 from slgh.backends.torch.loop import CudaGraph, Uncapturable
-from slgh.backends.torch.noise import DeviceNoise, HostNoise
+from slgh.backends.torch.noise import PhiloxNoise, TorchCpuNoise
 from slgh.protocols import Context
 
 
@@ -33,9 +33,9 @@ class TorchBackend:
     device: torch.device
 
     xp = xp
-    ops = Host(xp)
+    ops = EagerChoice(xp)
     differentiates = True
-    streams = True
+    can_refill = True
     forks = False
     engine = "torch eager"
 
@@ -61,10 +61,10 @@ class TorchBackend:
     def native(self, array: NDArray[Any]) -> Tensor:
         return torch.tensor(array, device=self.device)
 
-    def give(self, array: Any) -> Tensor:
+    def to_library(self, array: Any) -> Tensor:
         return array.clone() if isinstance(array, Tensor) else self.native(array)
 
-    def lend(self, array: Tensor) -> Tensor:
+    def to_function(self, array: Tensor) -> Tensor:
         return array.clone() if _mine(array) else array
 
     def host(self, array: Tensor) -> NDArray[Any]:
@@ -84,15 +84,15 @@ class TorchBackend:
             return TorchContext(xp=xp, needs=needs, stochastic=stochastic, chunk=COMPILED_CHUNK)
         return TorchContext(xp=xp, needs=needs, stochastic=stochastic)
 
-    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Source:
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource:
         if self.device.type == "cpu":
-            return HostNoise(
+            return TorchCpuNoise(
                 keys, d, torch.zeros(0, dtype=self.dtype, device="cpu").numpy().dtype, sample_xi, samples=samples
             )
         seeds, problems = words(keys)
         began = np.zeros_like(problems)
         key = torch.tensor(np.column_stack([seeds, problems, began]).astype(np.int64), device=self.device)
-        return DeviceNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
+        return PhiloxNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
 
     def real(self, value: Any, name: str) -> Tensor:
         if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
@@ -109,7 +109,7 @@ class TorchBackend:
             raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
         return array.reshape(())
 
-    def alone(self, fun: Callable[..., Any]) -> NoGrad:
+    def without_gradients(self, fun: Callable[..., Any]) -> NoGrad:
         return NoGrad(fun)
 
     def stack(self, items: list[Any]) -> Tensor:
@@ -119,7 +119,7 @@ class TorchBackend:
         return point.clone()
 
     @contextmanager
-    def calling(self, *arrays: Tensor) -> Iterator[None]:
+    def guard_arguments(self, *arrays: Tensor) -> Iterator[None]:
         before = [array._version for array in arrays]
         yield
         if [array._version for array in arrays] != before:
@@ -129,13 +129,13 @@ class TorchBackend:
         """Without gradients, and for differences of f without TF32."""
         return _session(self.device if self.device.type == "cuda" else None, full_precision=differences)
 
-    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Autograd:
-        return Autograd(fun)
+    def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> TorchGradient:
+        return TorchGradient(fun)
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
         return Mapped(fun, data, int(xi), torch.func.vmap, torch.Tensor.detach if vector else _scalar)
 
-    def refuse(self, functions: tuple[Any, ...], name: str = "fun") -> None:
+    def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         for module in modules(functions):
             if module.training:
                 raise ValueError(
@@ -143,7 +143,7 @@ class TorchBackend:
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> CudaGraph | str:
+    def compile(self, program: Any, inputs: Any, carry: Any, noise: PhiloxNoise) -> CudaGraph | str:
         if callable(noise.sample_xi):
             return "sample_xi draws on the host"
         try:

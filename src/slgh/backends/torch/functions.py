@@ -16,7 +16,7 @@ from slgh import checks
 
 
 @dataclass(frozen=True)
-class Autograd:
+class TorchGradient:
     """The gradient of fun in its first argument."""
 
     fun: Callable[..., Any]

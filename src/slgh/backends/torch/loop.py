@@ -13,7 +13,7 @@ from torch import Tensor
 
 from slgh.backends.mapping import Mapped
 from slgh.backends.protocols import Records, record_rows
-from slgh.backends.torch.noise import DeviceNoise
+from slgh.backends.torch.noise import PhiloxNoise
 
 
 class Uncapturable(Exception):
@@ -46,7 +46,7 @@ class CudaGraph:
 
     engine = "torch cuda graph"
 
-    def __init__(self, program: Any, inputs: Any, carry: Any, noise: DeviceNoise) -> None:
+    def __init__(self, program: Any, inputs: Any, carry: Any, noise: PhiloxNoise) -> None:
         self.program, self.inputs, self.carry = program, inputs, carry
         self.noise = noise
         device = noise.key.device
@@ -66,7 +66,7 @@ class CudaGraph:
         """Iterations of one kind, in place."""
         mine, carry = self.noise, self.carry
         for _ in range(times):
-            noise = DeviceNoise(mine.key, mine.d, mine.dtype, mine.sample_xi, self.k)
+            noise = PhiloxNoise(mine.key, mine.d, mine.dtype, mine.sample_xi, self.k)
             k = self.k if self.program.limit is None else self.k - mine.key[:, 3]
             carry, sound, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
             if isinstance(sound, Tensor):
@@ -128,7 +128,7 @@ class CudaGraph:
     def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
         mine = _flat(self.carry)
         _copy(mine, _flat(carry))
-        before = [] if self.program.careful else [tensor.clone() for tensor in mine]
+        before = [] if self.program.masked else [tensor.clone() for tensor in mine]
         self._begin(k)
         j = k
         while j < k + n:
@@ -144,8 +144,8 @@ class CudaGraph:
             _copy(mine, before)
         return self.carry, self._rows, n
 
-    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Tensor, ...], key: Tensor) -> Any:
-        """Put other problems in the places `slots`: their rows of the carry, of the data and of the noise's key."""
+    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Tensor, ...], problems: NDArray[Any], k: int) -> Any:
+        key = self.noise.keys_from(problems, k)
         at = torch.as_tensor(slots, device=key.device)
         mine, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
         for target, rows in zip(mine, new, strict=True):
@@ -170,10 +170,10 @@ class CudaGraph:
     def _rows(self, wanted: list[int]) -> tuple[NDArray[Any], ...]:
         return tuple(record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records)
 
-    def careful(self, carry: Any) -> CudaGraph:
-        return CudaGraph(replace(self.program, careful=True), self.inputs, carry, self.noise)
+    def masked(self, carry: Any) -> CudaGraph:
+        return CudaGraph(replace(self.program, masked=True), self.inputs, carry, self.noise)
 
-    def asked_often(self, functions: Any) -> Any:
+    def compiled_functions(self, functions: Any) -> Any:
         return functions
 
 

@@ -15,7 +15,7 @@ from slgh.backends.torch import philox
 from slgh.backends.torch.arrays import triton_kernels
 
 
-class HostNoise(NumpyNoise):
+class TorchCpuNoise(NumpyNoise):
     """On the CPU the noise is NumPy's, so that runs agree with those of NumPy arrays."""
 
     def normal(self, m: int, stream: int = 0) -> Any:
@@ -28,7 +28,7 @@ class HostNoise(NumpyNoise):
         return torch.from_numpy(super().every_xi(start, stop).copy())
 
 
-class DeviceNoise(KeyedNoise):
+class PhiloxNoise(KeyedNoise):
     """On other devices it is Philox, in one Triton kernel where there is Triton."""
 
     def __init__(self, key: Tensor, d: int, dtype: torch.dtype, sample_xi: Any, k: Any) -> None:
@@ -54,14 +54,17 @@ class DeviceNoise(KeyedNoise):
     def rows(self, key: Tensor, rows: NDArray[Any]) -> Tensor:
         return key[torch.as_tensor(rows, device=key.device)]
 
-    def seat(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
-        super().seat(rows, began)
-        self.key[:, 3] = torch.as_tensor(began, device=self.key.device)
+    def assign(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
+        self.key = self.keys_from(rows, torch.as_tensor(began, device=self.key.device))
 
-    def join(self, rows: NDArray[Any], k: int) -> None:
-        new = self.rows(self.everyone, rows)
-        new[:, 3] = k
-        self.key = torch.cat([self.key, new])
+    def append(self, rows: NDArray[Any], k: int) -> None:
+        self.key = torch.cat([self.key, self.keys_from(rows, k)])
+
+    def keys_from(self, rows: NDArray[Any], began: int | Tensor) -> Tensor:
+        """Keys of these problems, which begin in iteration `began`."""
+        keys = self.rows(self.all_keys, rows)
+        keys[:, 3] = began
+        return keys
 
     def mark(self, k: int) -> None:
         super().mark(k)

@@ -73,7 +73,7 @@ def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tens
 
 
 @triton.jit
-def _place(out, x, t, u, n, at, centers, m, d, WIDTH: tl.constexpr):
+def _sample_points(out, x, t, u, n, at, centers, m, d, WIDTH: tl.constexpr):
     b, i = tl.program_id(0), tl.program_id(1)
     j = tl.program_id(2) * WIDTH + tl.arange(0, WIDTH)
     found = tl.load(x + b * d + j, mask=j < d)
@@ -83,7 +83,7 @@ def _place(out, x, t, u, n, at, centers, m, d, WIDTH: tl.constexpr):
     tl.store(out + (b.to(tl.int64) * n + at + i) * d + j, found, mask=j < d)
 
 
-def place(x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
+def sample_points(x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
     """`centers` copies of x (B, d), then x + t*u for each u of the `directions`: (B, n, d)."""
     B, d = x.shape
     n, at = centers + sum(u.shape[1] for u in directions), 0
@@ -91,13 +91,13 @@ def place(x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tenso
     for u in directions:
         m = u.shape[1]
         grid = (B, centers + m, triton.cdiv(d, WIDTH))
-        _place[grid](out, x, t, u.contiguous(), n, at, centers, m, d, WIDTH=WIDTH)
+        _sample_points[grid](out, x, t, u.contiguous(), n, at, centers, m, d, WIDTH=WIDTH)
         at, centers = at + centers + m, 0
     return out
 
 
 @triton.jit
-def _weigh(out, weights, u, m, d, WIDTH: tl.constexpr):
+def _weighted_sum(out, weights, u, m, d, WIDTH: tl.constexpr):
     b = tl.program_id(0)
     j = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), out.dtype.element_ty)
@@ -107,9 +107,9 @@ def _weigh(out, weights, u, m, d, WIDTH: tl.constexpr):
     tl.store(out + b.to(tl.int64) * d + j, total, mask=j < d)
 
 
-def weigh(weights: Tensor, u: Tensor) -> Tensor:
+def weighted_sum(weights: Tensor, u: Tensor) -> Tensor:
     """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
     B, m, d = u.shape
     out = u.new_empty(B, d)
-    _weigh[B, triton.cdiv(d, WIDTH)](out, weights.contiguous(), u.contiguous(), m, d, WIDTH=WIDTH)
+    _weighted_sum[B, triton.cdiv(d, WIDTH)](out, weights.contiguous(), u.contiguous(), m, d, WIDTH=WIDTH)
     return out
