@@ -800,9 +800,10 @@ def test_values_close_to_the_greatest_number_are_looked_at_without_a_warning() -
 def test_numbers_of_few_digits_are_no_ruggedness() -> None:
     ends = np.random.default_rng(0).uniform(-5, 5, (6, 8))
     coarse = lambda x: float(np.float32(bowl(x)))  # noqa: E731
-    assert answered(check_landscape(np.full(8, 3.3), ends, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
+    eps = float(np.finfo(np.float32).eps)
+    assert answered(check_landscape(np.full(8, 3.3), ends, eps), coarse)[0] is Landscape.SMOOTH
     short = np.full(8, 3.3) + 1e-4 * ends
-    assert answered(check_landscape(np.full(8, 3.3), short, float(np.finfo(np.float32).eps)), coarse)[0] is Landscape.SMOOTH
+    assert answered(check_landscape(np.full(8, 3.3), short, eps), coarse)[0] is Landscape.SMOOTH
 
 
 def test_a_small_budget_is_not_looked_at() -> None:
@@ -810,7 +811,7 @@ def test_a_small_budget_is_not_looked_at() -> None:
     assert affordable_lines(10_000) * (POINTS + 1) <= 600
 
 
-def place(x: Any, low: float = -np.inf, high: float = np.inf, dtype: Any = np.float64) -> Place:
+def place(x: Any, low: float = -np.inf, high: float = np.inf, dtype: Any = np.float64) -> SearchRegion:
     x = np.asarray(x, float)
     ones = np.ones_like(x)
     return SearchRegion(x=x, unit=ones, low=low * ones, high=high * ones, dtype=np.dtype(dtype))

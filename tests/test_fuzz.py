@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import slgh
-import slgh.engine.termination
 import slgh.engine.python_loop
 import slgh.engine.step
+import slgh.engine.termination
 import slgh.oracles
 import slgh.schedules
 import slgh.updates

@@ -10,7 +10,7 @@ import pytest
 
 from cases import CASES, Case, fun, grad, starts
 from slgh.auto.defaults import first_radius, first_widths
-from slgh.backends.masking import Host
+from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.engine.bounds import Box
 from slgh.engine.state import draw_picks, first_state
@@ -65,7 +65,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
     x = starts(B) if smooth is None else np.tile([-1.0, 1.0], (B, 1))
     ctx = Context(xp=np, needs=method.schedule.needs, stochastic=case.stochastic)
     keys = entropies(3, B)
-    config = StepConfig(method=method, ctx=ctx, ops=Host(np), box=box)
+    config = StepConfig(method=method, ctx=ctx, ops=EagerChoice(np), box=box)
     t = first_radius(x, box) if method.schedule.t1 is None else np.full(B, method.schedule.t1)
     picks = draw_picks(keys, T, 0, exact=config.exact)
     state = first_state(x, t, config, picks, first_widths(box, x.shape[1]))
@@ -74,7 +74,7 @@ def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool =
         state, noise = to_strict(state), StrictNoise(noise)
         box = None if box is None else Box(strict.asarray(box.low), strict.asarray(box.high))
     ctx = Context(xp=xp, needs=method.schedule.needs, stochastic=case.stochastic)
-    config = StepConfig(method=method, ctx=ctx, ops=Host(xp), box=box)
+    config = StepConfig(method=method, ctx=ctx, ops=EagerChoice(xp), box=box)
     for k in range(T):
         talk = step(state, k, k % method.oracle.period == 0, noise, config)
         values = None
@@ -112,7 +112,7 @@ BOX = Box(np.full(4, -1.5), np.full(4, 1.5))
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_strict_arrays_give_the_numbers_of_numpy(case: Case, box: Box | None, bad: bool) -> None:
     ours, theirs = run(case, np, box, bad=bad), run(case, strict, box, bad=bad)
-    for name, mine, other in zip(State._fields, ours, theirs, strict=True):
+    for name, mine, other in zip(StepState._fields, ours, theirs, strict=True):
         for a, b in zip(mine, other, strict=True) if isinstance(mine, tuple) else [(mine, other)]:
             np.testing.assert_allclose(b, a, rtol=1e-12, err_msg=name)
 
@@ -132,11 +132,13 @@ def test_the_step_leaves_its_state_alone() -> None:
     case = CASES["zoslgh_d"]
     method = compose("zoslgh_d", case.params, ObjectiveTraits())
     ctx = Context(xp=np, needs=method.schedule.needs)
-    plan, keys = Plan(method=method, ctx=ctx, ops=EagerChoice(np)), entropies(1, B)
-    state = first_state(starts(B), plan, None, T, keys)
+    config = StepConfig(method=method, ctx=ctx, ops=EagerChoice(np))
+    keys = entropies(1, B)
+    picks = draw_picks(keys, T, 0, exact=config.exact)
+    state = first_state(starts(B), np.full(B, method.schedule.t1), config, picks)
     for leaf in state:
         if isinstance(leaf, np.ndarray):
             leaf.flags.writeable = False
-    talk = step(state, 0, True, NumpyNoise(keys, 4, np.float64), plan)
+    talk = step(state, 0, True, NumpyNoise(keys, 4, np.float64), config)
     with pytest.raises(StopIteration):
         talk.send(fun(next(talk).points))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from slgh.attack.memory import within_memory
 from slgh.attack.plan import Pass
 from slgh.backends import backend_of
-from slgh.engine.snapshot import open_checkpoint
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.snapshot import open_checkpoint
 from slgh.result import Result, Status
 
 CUT_SHORT = (Status.INTERRUPTED, Status.MAX_SECONDS, Status.CALLBACK)

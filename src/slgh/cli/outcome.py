@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from slgh import __version__
+from slgh.auto import defaults
 from slgh.cli.common import shorten
 from slgh.cli.job import Outcome
-from slgh.auto import defaults
 from slgh.cli.start import read_bounds
 from slgh.engine.bounds import read_bounds as read_box
 from slgh.method import SCALE_FREE, SLOTS

@@ -67,7 +67,7 @@ class CudaGraph:
         mine, carry = self.noise, self.carry
         for _ in range(times):
             noise = PhiloxNoise(mine.key, mine.d, mine.dtype, mine.sample_xi, self.k)
-            k = self.k if self.program.limit is None else self.k - mine.key[:, 3]
+            k = self.k if self.program.exhausted is None else self.k - mine.key[:, 3]
             carry, sound, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
             if isinstance(sound, Tensor):
                 self.sound.logical_and_(sound)
