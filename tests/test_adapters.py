@@ -68,9 +68,9 @@ class Found(NamedTuple):
 
 def by_foolbox(model: Counting, x: Tensor, y: Tensor, wanted: Tensor | None = None, **settings: Any) -> Found:
     fb = pytest.importorskip("foolbox")
-    from slgh.attack.adapters.foolbox import SLGHAttack
+    from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
-    adapter = SLGHAttack(**settings)
+    adapter = SLGHFoolboxAttack(**settings)
     criterion = y if wanted is None else fb.criteria.TargetedMisclassification(wanted)
     images, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, criterion, epsilons=None)
     assert (clipped == images).all()
@@ -103,11 +103,11 @@ def by_classifier(
 ) -> Found:
     from art.utils import compute_success_array
 
-    from slgh.attack.adapters.art import SLGHAttack
+    from slgh.attack.adapters.art import SLGHArtAttack
 
     targeted = wanted is not None
     classes = (y if wanted is None else wanted).numpy()
-    adapter = SLGHAttack(classifier, targeted=targeted, **settings)
+    adapter = SLGHArtAttack(classifier, targeted=targeted, **settings)
     images = adapter.generate(x.numpy(), classes)
     before = model.count
     success = compute_success_array(classifier, x.numpy(), np.eye(10)[classes], images, targeted=targeted)
@@ -182,7 +182,7 @@ def test_it_is_the_attack_itself_that_runs(by_host: Callable[..., Found], model:
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("foolbox", "SLGHAttack"), ("art", "SLGHAttack"), ("torchattacks", "SLGH")]
+    ("module", "name"), [("foolbox", "SLGHFoolboxAttack"), ("art", "SLGHArtAttack"), ("torchattacks", "SLGH")]
 )
 def test_the_defaults_are_those_of_the_attack(module: str, name: str) -> None:
     pytest.importorskip(module)
@@ -260,16 +260,16 @@ def test_it_says_what_it_is_in_a_line(by_host: Callable[..., Found], model: Coun
 class TestFoolbox:
     def test_before_the_first_call_there_is_no_result(self) -> None:
         pytest.importorskip("foolbox")
-        from slgh.attack.adapters.foolbox import SLGHAttack
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
-        assert SLGHAttack().queries is SLGHAttack().result is None
+        assert SLGHFoolboxAttack().queries is SLGHFoolboxAttack().result is None
 
     def test_epsilons_are_judged_by_foolbox(self, model: Counting) -> None:
         fb = pytest.importorskip("foolbox")
-        from slgh.attack.adapters.foolbox import SLGHAttack
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
         x, y = easy_images()
-        adapter = SLGHAttack(max_queries=500, **FAST)
+        adapter = SLGHFoolboxAttack(max_queries=500, **FAST)
         raw, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=[0.5, 3.0])
         l2 = torch.tensor(adapter.result.l2)
         assert success.tolist() == [[False] * 3, [True] * 3]
@@ -279,11 +279,11 @@ class TestFoolbox:
 
     def test_the_bounds_of_the_model_are_the_range(self) -> None:
         fb = pytest.importorskip("foolbox")
-        from slgh.attack.adapters.foolbox import SLGHAttack
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
         x, y = easy_images()
         shifted = fb.PyTorchModel(Counting(shift=0.0), bounds=(-0.5, 0.5))
-        found, _, success = SLGHAttack(max_queries=500, **FAST)(shifted, x - 0.5, y, epsilons=None)
+        found, _, success = SLGHFoolboxAttack(max_queries=500, **FAST)(shifted, x - 0.5, y, epsilons=None)
         assert success.all()
         assert -0.5 <= found.min() < -0.4
         assert 0.4 < found.max() <= 0.5
@@ -291,7 +291,7 @@ class TestFoolbox:
     @pytest.mark.parametrize("library", ["numpy", "jax"])
     def test_models_of_other_libraries(self, library: str) -> None:
         fb = pytest.importorskip("foolbox")
-        from slgh.attack.adapters.foolbox import SLGHAttack
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
         def brightness(images: Any) -> Any:
             return 9 * images.reshape(len(images), -1)
@@ -304,7 +304,7 @@ class TestFoolbox:
 
             model = fb.JAXModel(brightness, bounds=(0, 1))
         x, y = xp.asarray([[0.6, 0.4], [0.3, 0.5]], dtype="float32"), xp.asarray([0, 1])
-        adapter = SLGHAttack(max_queries=1000, seed=0)
+        adapter = SLGHFoolboxAttack(max_queries=1000, seed=0)
         found, _, success = adapter(model, x, y, epsilons=None)
         assert isinstance(found, type(x))
         assert success.tolist() == [True, True]
@@ -314,14 +314,14 @@ class TestFoolbox:
 
     def test_other_criteria_are_refused(self, model: Counting) -> None:
         fb = pytest.importorskip("foolbox")
-        from slgh.attack.adapters.foolbox import SLGHAttack
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
         x, y = easy_images()
         both = fb.criteria.Misclassification(y) & fb.criteria.Misclassification(y)
         with pytest.raises(ValueError, match=r"`criterion` must be labels, Misclassification or Targeted"):
-            SLGHAttack(max_queries=50, **FAST)(fb.PyTorchModel(model, bounds=(0, 1)), x, both, epsilons=None)
+            SLGHFoolboxAttack(max_queries=50, **FAST)(fb.PyTorchModel(model, bounds=(0, 1)), x, both, epsilons=None)
         with pytest.raises(TypeError, match="starting_points"):
-            SLGHAttack(**FAST)(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=None, starting_points=x)
+            SLGHFoolboxAttack(**FAST)(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=None, starting_points=x)
 
 
 class TestART:
@@ -338,10 +338,10 @@ class TestART:
         return BlackBoxClassifier(answer, (1, 28, 28), 10, **{"clip_values": (0.0, 1.0), **options})
 
     def test_without_labels_it_asks_for_them(self, model: Counting) -> None:
-        from slgh.attack.adapters.art import SLGHAttack
+        from slgh.attack.adapters.art import SLGHArtAttack
 
         x, y = easy_images()
-        adapter = SLGHAttack(self.classifier(model), max_queries=500, batch_size=7, **FAST)
+        adapter = SLGHArtAttack(self.classifier(model), max_queries=500, batch_size=7, **FAST)
         told, queries = adapter.generate(x.numpy(), np.eye(10)[y.numpy()]), adapter.queries
         model.count = 0
         assert (adapter.generate(x.numpy()) == told).all()
@@ -349,21 +349,21 @@ class TestART:
         assert model.count == adapter.queries.sum()
 
     def test_the_clip_values_are_the_range(self) -> None:
-        from slgh.attack.adapters.art import SLGHAttack
+        from slgh.attack.adapters.art import SLGHArtAttack
 
         x, y = easy_images()
         shifted = self.classifier(Counting(shift=0.0), clip_values=(-0.5, 0.5))
-        adapter = SLGHAttack(shifted, max_queries=500, **FAST)
+        adapter = SLGHArtAttack(shifted, max_queries=500, **FAST)
         found = adapter.generate(x.numpy() - 0.5, y.numpy())
         assert adapter.result.success.all()
         assert -0.5 <= found.min() < -0.4
         assert 0.4 < found.max() <= 0.5
 
     def test_its_parameters_are_set_and_checked_as_arts_are(self, model: Counting) -> None:
-        from slgh.attack.adapters.art import SLGHAttack
+        from slgh.attack.adapters.art import SLGHArtAttack
 
         x, y = easy_images()
-        adapter = SLGHAttack(self.classifier(model), max_queries=50, **FAST)
+        adapter = SLGHArtAttack(self.classifier(model), max_queries=50, **FAST)
         adapter.set_params(max_queries=20, targeted=True)
         adapter.generate(x.numpy(), np.array(NEAREST))
         assert adapter.queries.max() <= 20
@@ -376,19 +376,19 @@ class TestART:
 
     @pytest.mark.parametrize("ends", [None, (np.zeros((1, 28, 28)), np.linspace(0.5, 1, 784).reshape(1, 28, 28))])
     def test_a_range_is_needed(self, model: Counting, ends: Any) -> None:
-        from slgh.attack.adapters.art import SLGHAttack
+        from slgh.attack.adapters.art import SLGHArtAttack
 
         classifier = self.classifier(model, clip_values=ends)
         with pytest.raises(ValueError, match="`clip_values` of the classifier must be two numbers"):
-            SLGHAttack(classifier, **FAST)
+            SLGHArtAttack(classifier, **FAST)
 
     def test_anything_but_a_classifier_is_refused(self, model: Counting) -> None:
         from art.exceptions import EstimatorError
 
-        from slgh.attack.adapters.art import SLGHAttack
+        from slgh.attack.adapters.art import SLGHArtAttack
 
-        with pytest.raises(EstimatorError, match="SLGHAttack requires an estimator"):
-            SLGHAttack(model, **FAST)
+        with pytest.raises(EstimatorError, match="SLGHArtAttack requires an estimator"):
+            SLGHArtAttack(model, **FAST)
 
 
 class TestTorchattacks:

@@ -15,12 +15,19 @@ import torch
 from scipy.special import log_softmax, softmax
 
 import slgh.attack
-from slgh.attack import AttackResult, Outcome, attack, memory
-from slgh.attack.loss import AttackObjective, Successes, distortion_of, margin_of, perturb
-from slgh.attack.model import Asked
-from slgh.attack.passes import Passed, go_through
-from slgh.attack.plan import Pass, narrow, plan, radius, reach, usual
-from slgh.attack.result import Attacked, report
+from slgh.attack import AttackResult, Outcome, attack, passes
+from slgh.attack.loss import AttackObjective, SuccessWatch, distortion_of, margin_of, perturb
+from slgh.attack.model import QueriedModel
+from slgh.attack.passes import FinishedHomotopy, run_homotopies
+from slgh.attack.plan import (
+    PlannedHomotopy,
+    default_parameters,
+    first_radii,
+    homotopy_start,
+    narrow_parameters,
+    plan_homotopies,
+)
+from slgh.attack.result import ImageClasses, report
 from slgh.engine.checkpoint import Checkpoint
 from slgh.paper.attack.settings import METHODS, PAPER
 from slgh.paper.networks.datasets import shipped_images
@@ -87,7 +94,7 @@ def test_margin_is_the_loss_of_the_notes(targeted: bool) -> None:
 
 @pytest.mark.parametrize("kappa", [1e-10, 2.0])
 def test_the_total_is_the_weighted_loss_and_the_distortion(kappa: float) -> None:
-    asked = Asked(model=model, shape=(3, 2, 2), low=0.0, high=1.0, outputs="logits", model_batch_size=None)
+    asked = QueriedModel(model=model, shape=(3, 2, 2), low=0.0, high=1.0, outputs="logits", model_batch_size=None)
     f = AttackObjective(asked, 10.0, kappa, targeted=False)
     a, x = IMAGES[:2].reshape(2, 1, D) - 0.5, RNG.normal(size=(2, 5, D))
     total, margin, distortion = f(x, a, LABELS[:2, None])
@@ -103,7 +110,7 @@ def test_the_total_is_the_weighted_loss_and_the_distortion(kappa: float) -> None
 
 
 def test_what_is_watched() -> None:
-    watch = Successes(ends=True)
+    watch = SuccessWatch(ends=True)
     state = watch.init(np.zeros((2, 3)), np)
 
     def see(state: Any, k: int, margins: list[float], distortions: list[float]) -> Any:
@@ -309,7 +316,7 @@ def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.Monke
             raise Small("no room")
         return model(images)
 
-    monkeypatch.setattr(memory, "is_out_of_memory", lambda error: isinstance(error, Small))
+    monkeypatch.setattr(passes, "is_out_of_memory", lambda error: isinstance(error, Small))
     found = attack(small, IMAGES, LABELS, **QUICK)
     assert "sufficed for 2 images at a time, not for 9" in found.message
     assert np.allclose(found.images, attack(model, IMAGES, LABELS, **QUICK).images, rtol=1e-9)
@@ -324,8 +331,8 @@ def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.Monke
 
 
 def test_out_of_memory_is_told_from_other_errors() -> None:
-    assert memory.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert not memory.is_out_of_memory(RuntimeError("shape mismatch"))
+    assert passes.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not passes.is_out_of_memory(RuntimeError("shape mismatch"))
 
 
 def test_a_run_is_resumed(tmp_path: Path) -> None:
@@ -360,7 +367,7 @@ def test_memory_that_is_short_and_a_checkpoint_go_together(monkeypatch: pytest.M
             raise ConnectionError("the line is dead")
         return model(images)
 
-    monkeypatch.setattr(memory, "is_out_of_memory", lambda error: isinstance(error, Small))
+    monkeypatch.setattr(passes, "is_out_of_memory", lambda error: isinstance(error, Small))
     file = tmp_path / "attack.npz"
     with pytest.raises(ConnectionError):
         attack(small, IMAGES, LABELS, checkpoint=file, **QUICK)
@@ -448,7 +455,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"images": "cat.png"}, "`images` must be an array of images"),
     ({"images": IMAGES.astype(complex)}, "must be real numbers"),
     ({"images": torch.tensor(IMAGES).half()}, "`images` must be of dtype float32 or float64"),
-    ({"labels": LABELS[:3]}, r"one class an image, shape \(9,\); got \(3,\)"),
+    ({"labels": LABELS[:3]}, r"one class per image, shape \(9,\); got \(3,\)"),
     ({"labels": np.eye(K)[LABELS]}, "not one-hot rows"),
     ({"labels": LABELS + 0.5}, "must be integers"),
     ({"labels": LABELS + 4}, r"must lie in 0\.\.3, the model's 4 classes; got"),
@@ -460,21 +467,21 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"outputs": "probabilities"}, "but the model's rows are not, .* pass outputs='logits'"),
     ({"stop": "never"}, "`stop` must be one of"),
     ({"max_queries": 3}, "`max_queries` must be an integer >= 4"),
-    ({"max_queries": 25}, "`max_queries` must allow an iteration, 26 queries an image; got 25"),
+    ({"max_queries": 25}, "`max_queries` must allow an iteration, 26 queries per image; got 25"),
     ({"max_evals": 100}, "pass max_queries"),
     ({"eps": 0.1}, "there is no ball to stay in"),
     ({"data": IMAGES}, "the attack says it to `minimize`"),
-    ({"images": IMAGES[0], "labels": LABELS[0]}, r"`labels` must have one class an image, shape \(3,\); got \(\)"),
+    ({"images": IMAGES[0], "labels": LABELS[0]}, r"`labels` must have one class per image, shape \(3,\); got \(\)"),
     ({"weight": 0.0}, "`weight` must be"),
     ({"kappa": -1.0}, "`kappa` must be"),
     ({"batch_size": 0}, "`batch_size` must be an integer >= 1"),
     ({"model_batch_size": 0}, "`model_batch_size` must be an integer >= 1"),
     ({"method": "zoslgh_r"}, "t1"),
-    ({"model": lambda a: model(a) * np.nan}, "must answer with finite numbers"),
-    ({"model": lambda a: model(a)[:, 0]}, r"one row of logits an image, shape \(9, classes\); got \(9,\)"),
+    ({"model": lambda a: model(a) * np.nan}, "must return finite numbers"),
+    ({"model": lambda a: model(a)[:, 0]}, r"one row of logits per image, shape \(9, classes\); got \(9,\)"),
     ({"model": lambda a: model(a)[:-1]}, r"got \(8, 4\)"),
     ({"model": lambda a: model(a)[:, :1]}, r"got \(9, 1\)"),
-    ({"model": lambda a: model(a) + RNG.normal(size=(len(a), K))}, "must answer the same to the same images"),
+    ({"model": lambda a: model(a) + RNG.normal(size=(len(a), K))}, "must return the same for the same images"),
     ({"model": torch_module().half()}, "must compute in float32 or float64"),
     ({"model": torch_module().train()}, "`model` uses a Sequential in training mode"),
 ]  # fmt: skip
@@ -496,46 +503,50 @@ def test_channels_in_the_wrong_place_are_hinted_at() -> None:
 
 
 def test_radius_follows_the_images() -> None:
-    assert radius(shipped_images("mnist").pixels().reshape(100, -1)) == pytest.approx((2.9, 5.3), rel=0.01)
-    assert radius(shipped_images("cifar10").pixels().reshape(100, -1)) == pytest.approx((0.164, 0.896), rel=0.01)
-    assert radius(np.zeros((2, 5))) == (0.1, 0.1)
-    assert radius(np.zeros((0, 5))) == (0.1, 0.1)
+    assert first_radii(shipped_images("mnist").pixels().reshape(100, -1)) == pytest.approx((2.9, 5.3), rel=0.01)
+    assert first_radii(shipped_images("cifar10").pixels().reshape(100, -1)) == pytest.approx((0.164, 0.896), rel=0.01)
+    assert first_radii(np.zeros((2, 5))) == (0.1, 0.1)
+    assert first_radii(np.zeros((0, 5))) == (0.1, 0.1)
 
 
 def test_fewer_queries_make_longer_steps_and_more_a_wider_look() -> None:
     photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
-    few = [reach(photographs, q // 21, 10) for q in (10_000, 2_000, 600, 4)]
+    few = [homotopy_start(photographs, q // 21, 10) for q in (10_000, 2_000, 600, 4)]
     assert [alpha for _, alpha in few] == pytest.approx([1, 2.23, 4, 4], rel=0.01)
     assert [t1 for t1, _ in few] == pytest.approx([0.164] * 4, rel=0.01)
-    many = [reach(photographs, q // 21, 10) for q in (20_000, 36_668, 10**6)]
+    many = [homotopy_start(photographs, q // 21, 10) for q in (20_000, 36_668, 10**6)]
     assert all(a.t1 < b.t1 and a.alpha > b.alpha for a, b in pairwise(many))
     assert many[-1].t1 == pytest.approx(0.896, rel=0.01)
-    assert reach(digits, 73_334 // 21, 10) == pytest.approx((5.3, 0.216), rel=0.02)
+    assert homotopy_start(digits, 73_334 // 21, 10) == pytest.approx((5.3, 0.216), rel=0.02)
     a = np.full((1, 784), 0.25)
-    assert usual(a, 600, None, {})["alpha"] == usual(a, 10_000, 600 // 21, {})["alpha"] == reach(a, 28, 10).alpha
-    assert usual(a, 600, None, {"samples": 2})["alpha"] == reach(a, 120, 2).alpha
-    assert "alpha" not in usual(a, 600, None, {"update": "adam"})
-    assert usual(a, 600, None, {"alpha": 0.3})["alpha"] == 0.3
+    assert (
+        default_parameters(a, 600, None, {})["alpha"]
+        == default_parameters(a, 10_000, 600 // 21, {})["alpha"]
+        == homotopy_start(a, 28, 10).alpha
+    )
+    assert default_parameters(a, 600, None, {"samples": 2})["alpha"] == homotopy_start(a, 120, 2).alpha
+    assert "alpha" not in default_parameters(a, 600, None, {"update": "adam"})
+    assert default_parameters(a, 600, None, {"alpha": 0.3})["alpha"] == 0.3
 
 
 def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
     photographs, digits = (shipped_images(name).pixels().reshape(100, -1) for name in ("cifar10", "mnist"))
-    first, second = plan(digits, 73_331, None, {}, minimizes=True)
+    first, second = plan_homotopies(digits, 73_331, None, {}, reduce_distortion=True)
     assert (first.params["values"], second.params.get("values")) == ("ranks", None)
     assert first.params["t1"] == pytest.approx(3.92, rel=0.01)
     assert first.params["shape"] == pytest.approx(0.393, rel=0.01)
     assert first.params["alpha"] == pytest.approx(0.322, rel=0.01)
     assert second.params["alpha"] == pytest.approx(3 * 0.216, rel=0.02)
     assert (first.max_evals, second.max_evals) == (48_888, 24_443)
-    assert narrow(photographs, 873, 10)["shape"] == pytest.approx(0.304, rel=0.01)
-    by_iterations = plan(digits, None, 2001, {"samples": 5}, minimizes=True)
+    assert narrow_parameters(photographs, 873, 10)["shape"] == pytest.approx(0.304, rel=0.01)
+    by_iterations = plan_homotopies(digits, None, 2001, {"samples": 5}, reduce_distortion=True)
     assert [(one.max_iter, one.params["samples"]) for one in by_iterations] == [(1334, 5), (667, 5)]
     for a, queries in ((digits, 15_186), (photographs, 29_928)):  # as the documentation says
-        assert len(plan(a, queries - 3 - 1, None, {}, minimizes=True)) == 1
-        assert len(plan(a, queries - 3, None, {}, minimizes=True)) == 2
-    assert len(plan(digits, 73_331, None, {"samples": np.int64(10)}, minimizes=True)) == 2
-    assert len(plan(digits, 73_331, None, {}, minimizes=False)) == 1
-    assert len(plan(digits, 73_331, None, {"alpha": 0.3}, minimizes=True)) == 1
+        assert len(plan_homotopies(a, queries - 3 - 1, None, {}, reduce_distortion=True)) == 1
+        assert len(plan_homotopies(a, queries - 3, None, {}, reduce_distortion=True)) == 2
+    assert len(plan_homotopies(digits, 73_331, None, {"samples": np.int64(10)}, reduce_distortion=True)) == 2
+    assert len(plan_homotopies(digits, 73_331, None, {}, reduce_distortion=False)) == 1
+    assert len(plan_homotopies(digits, 73_331, None, {"alpha": 0.3}, reduce_distortion=True)) == 1
 
 
 class TestTwoHomotopies:
@@ -612,7 +623,9 @@ class TestTwoHomotopies:
         alone = attack(self.model, self.IMAGES[5:6], self.LABELS[5:6], **(options | {"seed": [7]}))
         among = attack(self.model, self.IMAGES, self.LABELS, **(options | {"seed": [1, 2, 3, 4, 5, 7, 8, 9]}))
         assert np.array_equal(alone.images[0], among.images[5])
-        with pytest.raises(ValueError, match="`seed` must be one integer, or one an image, 8; got 2"):
+        with pytest.raises(
+            ValueError, match=r"`seed` must be an integer, or one integer per image \(expected 8\); got 2"
+        ):
             self.attack(seed=[1, 2])
 
     def test_a_drawn_seed_is_both_ones(self) -> None:
@@ -628,10 +641,10 @@ class TestTwoHomotopies:
         second.nit[:], second.status[:] = 0, Status.MAX_SECONDS
         second.watched["first"][:] = -1
         rows = np.flatnonzero(first.watched["first"] < 0)
-        passed = [Passed(np.arange(8), first, ""), Passed(rows, second, "")]
+        passed = [FinishedHomotopy(np.arange(8), first, ""), FinishedHomotopy(rows, second, "")]
         a = self.IMAGES - 0.5
-        asked = Asked(model=self.model, shape=(D,), low=0, high=1, outputs="logits", model_batch_size=None)
-        who = Attacked(label=self.LABELS, before=self.LABELS, wanted=None)
+        asked = QueriedModel(model=self.model, shape=(D,), low=0, high=1, outputs="logits", model_batch_size=None)
+        who = ImageClasses(label=self.LABELS, before=self.LABELS, target=None)
         found = report(asked, self.IMAGES, a, who, passed)
         assert {found.outcome[i] for i in rows} == {Outcome.FAILED}
         assert np.array_equal(found.last_total[rows], first.fun[rows])
@@ -683,7 +696,9 @@ class TestPasses:
             return Result(x=np.zeros((rows.size, 1)), status=ended, watched=watched, seed=7, seconds=2.0)
 
         given = {"batch_size": None, "max_seconds": None, "seed": 0, "checkpoint": None} | options
-        go_through([Pass({}, 20, None), Pass({}, 10, None)], minimize, np.arange(len(first)), **given)
+        run_homotopies(
+            [PlannedHomotopy({}, 20, None), PlannedHomotopy({}, 10, None)], minimize, np.arange(len(first)), **given
+        )
         return calls
 
     def test_the_second_has_those_that_were_not_fooled(self) -> None:

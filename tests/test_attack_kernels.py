@@ -11,7 +11,7 @@ import torch
 from libraries import needs_cuda
 from slgh.attack import attack
 from slgh.attack.loss import AttackObjective
-from slgh.attack.model import Asked
+from slgh.attack.model import QueriedModel
 from slgh.paper.attack.settings import PAPER
 from slgh.paper.networks import fused
 from slgh.paper.networks.datasets import shipped_images
@@ -67,7 +67,7 @@ def test_the_objective_is_the_same(name: str, targeted: bool, outputs: str, monk
     def model(images: Any) -> Any:
         return net(images) if outputs == "logits" else net(images).softmax(1)
 
-    asked = Asked(
+    asked = QueriedModel(
         model=model,
         shape=(spec.channels, spec.side, spec.side),
         low=-0.5,
@@ -97,7 +97,10 @@ def test_scores_that_are_no_numbers_stay_so(outputs: str, bad: float) -> None:
         return scores
 
     f = AttackObjective(
-        Asked(model=model, shape=(5,), low=0.0, high=1.0, outputs=outputs, model_batch_size=None), 10.0, 0.0, False
+        QueriedModel(model=model, shape=(5,), low=0.0, high=1.0, outputs=outputs, model_batch_size=None),
+        10.0,
+        0.0,
+        False,
     )
     with torch.no_grad():
         seen = f(

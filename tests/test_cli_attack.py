@@ -388,13 +388,13 @@ BAD = {
     "a class": (["--model", "mine.py:Halves", "--inputs", "mine.npz"], "mine.py:Halves is a class"),
     "a model of the wrong shape": (
         ["--model", "mine.py:flat", "--inputs", "mine.npz"],
-        "--model must return one row of logits an image, shape (5, classes); got (5,).",
+        "--model must return one row of logits per image, shape (5, classes); got (5,).",
     ),
     "a model of words": (["--model", "mine.py:words", "--inputs", "mine.npz"], "could not convert"),
-    "a model of nothing": (["--model", "mine.py:nothing", "--inputs", "mine.npz"], "--model must answer with finite"),
+    "a model of nothing": (["--model", "mine.py:nothing", "--inputs", "mine.npz"], "--model must return finite"),
     "a model that changes its mind": (
         ["--model", "mine.py:shaky", "--inputs", "mine.npz"],
-        "--model must answer the same to the same images",
+        "--model must return the same for the same images",
     ),
     "logits as probabilities": ([*OWN, "--outputs", "probabilities"], "pass --outputs logits"),
     "unknown outputs": ([*OWN, "--outputs", "labels"], "--outputs must be one of logits, probabilities; got 'labels'."),

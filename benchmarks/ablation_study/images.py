@@ -19,9 +19,9 @@ from ablation_study.building import Field, Values, build, first_radius
 from ablation_study.grids import Chosen, Grid, digest
 from slgh.attack import attack
 from slgh.attack.loss import AttackObjective
-from slgh.attack.model import Asked
-from slgh.attack.plan import usual
-from slgh.attack.result import AFTER, BEFORE
+from slgh.attack.model import QueriedModel
+from slgh.attack.plan import default_parameters
+from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE
 from slgh.paper.networks.datasets import ImageSet, shipped_images
 from slgh.protocols import Array, Estimate, Leaves, Update
 
@@ -91,7 +91,7 @@ class Scene:
         return Field(
             d=self.pixels[0].numel(),
             width=self.width,
-            evaluations=self.queries - BEFORE - AFTER - 1,
+            evaluations=self.queries - QUERIES_BEFORE - QUERIES_AFTER - 1,
             each=EACH,
             spread=spread(first_radius(values, 1.0)),
             asks_f=True,
@@ -100,7 +100,11 @@ class Scene:
 
     def _usual(self, name: str) -> float:
         """What "auto" has for these images."""
-        return float(usual(self.pixels.reshape(len(self.ids), -1), self.queries - BEFORE - AFTER, None, {})[name])
+        return float(
+            default_parameters(
+                self.pixels.reshape(len(self.ids), -1), self.queries - QUERIES_BEFORE - QUERIES_AFTER, None, {}
+            )[name]
+        )
 
     def repeated(self, times: int) -> Scene:
         """All images so many times, one after another."""
@@ -147,7 +151,7 @@ def spread_of(scene: Scene) -> Callable[[float], float]:
     import torch
 
     B, d = len(scene.ids), scene.pixels[0].numel()
-    asked = Asked(
+    asked = QueriedModel(
         model=scene.model,
         shape=tuple(scene.pixels.shape[1:]),
         low=-0.5,

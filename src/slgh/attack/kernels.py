@@ -14,7 +14,7 @@ WIDTH = 1024
 """Pixels per block of a program of `perturb`."""
 
 POINTS = 128
-"""Points per program of `lose`."""
+"""Points per program of `total_loss`."""
 
 
 @triton.jit
@@ -34,18 +34,18 @@ def _perturb(image, distortion, x, a, n, d, SCALE: tl.constexpr, WIDTH: tl.const
     tl.store(distortion + row, tl.sum(total))
 
 
-def perturb(x: Tensor, a: Tensor, inside: float) -> tuple[Tensor, Tensor]:
-    """`loss.perturb` and `loss.distortion_of` of points x (B, n, d) and images a (B, 1, d)."""
+def perturb(x: Tensor, a: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    """Return `loss.perturb` and `loss.distortion_of` of points x (B, n, d) and images a (B, 1, d)."""
     B, n, d = x.shape
     image, distortion = torch.empty_like(x), x.new_empty(B, n)
-    _perturb[(B * n,)](image, distortion, x.contiguous(), a.contiguous(), n, d, SCALE=inside, WIDTH=WIDTH)
+    _perturb[(B * n,)](image, distortion, x.contiguous(), a.contiguous(), n, d, SCALE=scale, WIDTH=WIDTH)
     return image, distortion
 
 
 @triton.jit
-def _lose(
+def _total_loss(
     total, margin, scores, label, distortion, weight, kappa, points, n,
-    TINY: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr, SIGN: tl.constexpr, LOGITS: tl.constexpr,
+    OFFSET: tl.constexpr, K: tl.constexpr, WIDE: tl.constexpr, SIGN: tl.constexpr, LOGITS: tl.constexpr,
     POINTS: tl.constexpr,
 ):  # fmt: skip
     point = tl.program_id(0) * POINTS + tl.arange(0, POINTS)
@@ -60,23 +60,23 @@ def _lose(
     own = kind[None, :] == tl.load(label + point // n, mask=there, other=0)[:, None]
     p_own = tl.sum(tl.where(own, p, 0.0), axis=1)
     p_other = tl.max(tl.where(own, 0.0, p), axis=1)
-    nothing = 0.0 * tl.sum(p, axis=1)  # NaN where any score is, which maxima pass over
-    lead = SIGN * (tl.log(p_own + TINY) - tl.log(p_other + TINY)) + nothing
+    nothing = 0.0 * tl.sum(p, axis=1)  # NaN if any score is NaN: maxima ignore NaN
+    lead = SIGN * (tl.log(p_own + OFFSET) - tl.log(p_other + OFFSET)) + nothing
     tl.store(margin + point, lead, mask=there)
     loss = weight * (tl.maximum(lead, -kappa) + nothing)
     tl.store(total + point, loss + tl.load(distortion + point, mask=there, other=0.0), mask=there)
 
 
-def lose(
-    scores: Tensor, label: Tensor, distortion: Tensor, *, weight: float, kappa: float, tiny: float, targeted: bool,
+def total_loss(
+    scores: Tensor, label: Tensor, distortion: Tensor, *, weight: float, kappa: float, offset: float, targeted: bool,
     logits: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """The total loss of the model's scores (B * n, K) and the distortion (B, n), and the margin: (B, n) each."""
+    """Return the total loss of the model's scores (B * n, K) and the distortion (B, n), and the margin: (B, n) each."""
     points, K = scores.shape
     total, margin = torch.empty_like(distortion), torch.empty_like(distortion)
     arguments: Any = (total, margin, scores.contiguous(), label.contiguous(), distortion, weight, kappa, points)
-    _lose[(triton.cdiv(points, POINTS),)](
-        *arguments, distortion.shape[1], TINY=tiny, K=K, WIDE=triton.next_power_of_2(K), SIGN=-1.0 if targeted else 1.0,
-        LOGITS=logits, POINTS=POINTS,
+    _total_loss[(triton.cdiv(points, POINTS),)](
+        *arguments, distortion.shape[1], OFFSET=offset, K=K, WIDE=triton.next_power_of_2(K),
+        SIGN=-1.0 if targeted else 1.0, LOGITS=logits, POINTS=POINTS,
     )  # fmt: skip
     return total, margin

@@ -1,4 +1,4 @@
-"""Asking a model: its images in its own range and shape, in its own library, and what it answers checked."""
+"""Query a model: pass images in the range, shape and library that it reads, and check what it returns."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from slgh.protocols import Array
 
 OUTPUTS = ("logits", "probabilities")
 
-AT_ONCE = 256
-"""How many of the images themselves are asked about in one call, before and after the attack."""
+CHECK_BATCH_SIZE = 256
+"""Maximum number of images per call before and after the attack."""
 
-OF_SHAPES = ("shape", "size", "channel", "dimension", "expected")
-"""Words of errors that the order of the channels may have to do with."""
+SHAPE_WORDS = ("shape", "size", "channel", "dimension", "expected")
+"""Words in error messages that suggest a wrong order of the channels."""
 
-ROUNDED = 0.05
-"""How far the sum of probabilities may be from 1: a service may round them to two digits."""
+PROBABILITY_TOLERANCE = 0.05
+"""Maximum deviation from 1 of a sum of probabilities: a service may round them to two digits."""
 
-STEADY = 1e-3
-"""How far two answers to the same images may differ, relative to the largest, before the model changes its mind."""
+REPEAT_TOLERANCE = 1e-3
+"""Maximum difference between two outputs for the same images, relative to the largest output."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """A model as a function of images (N, d) in [-0.5, 0.5], giving logits or probabilities (N, K).
+class QueriedModel:
+    """A model as a function of images (N, d) in [-0.5, 0.5] that returns logits or probabilities (N, K).
 
     Parameters
     ----------
     model
-        Images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K).
+        Maps images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K).
     model_batch_size
-        How many images the model is given in one call; None: all.
+        Maximum number of images per call of the model; None: no limit.
     """
 
     model: Callable[[Array], Any]
@@ -48,45 +48,39 @@ class Asked:
     outputs: str
     model_batch_size: int | None
 
-    def scores(self, images: Array) -> Array:
-        """What the model answers, (N, K)."""
-        return self._scores(images, self.model_batch_size or images.shape[0])
-
-    def few(self, images: Array) -> Array:
-        """The same, of however many images, some at a time."""
-        return self._scores(images, min(self.model_batch_size or AT_ONCE, AT_ONCE))
-
-    def _scores(self, images: Array, model_batch_size: int) -> Array:
+    def scores(self, images: Array, limit: int | None = None) -> Array:
+        """Return the model's outputs (N, K), with at most `limit` images per call."""
         xp, n = array_namespace(images), images.shape[0]
+        size = min(self.model_batch_size or n, limit or n)
         pixels = xp.reshape(self.pixels(images), (n, *self.shape))
-        if n <= model_batch_size:
+        if n <= size:
             return self._checked(self.model(pixels), images)
-        parts = [pixels[i : i + model_batch_size] for i in range(0, n, model_batch_size)]
+        parts = [pixels[i : i + size] for i in range(0, n, size)]
         return xp.concat([self._checked(self.model(part), part) for part in parts], axis=0)
 
     def pixels(self, images: Array) -> Array:
-        """Images in [-0.5, 0.5] as the model's pixels."""
+        """Return images in [-0.5, 0.5] in the model's range."""
         if (self.low, self.high) == (-0.5, 0.5):
             return images
         return images * (self.high - self.low) + (self.low + self.high) / 2
 
     def _checked(self, found: Any, images: Array) -> Array:
-        """What the model returned, as an array (n, K) of the images' library."""
+        """Return the model's output as an array (n, K) of the images' library."""
         if isinstance(images, np.ndarray):
             found = np.asarray(found, images.dtype)
-        elif isinstance(found, np.ndarray | list):  # of a remote call, say
+        elif isinstance(found, np.ndarray | list):  # from a remote call, for example
             found = array_namespace(images).asarray(found, dtype=images.dtype, device=device(images))
         shape = tuple(getattr(found, "shape", ()))
         if len(shape) != 2 or shape[0] != images.shape[0] or shape[1] < 2:
             raise ValueError(
-                f"`model` must return one row of {self.outputs} an image, shape ({images.shape[0]}, classes); got "
+                f"`model` must return one row of {self.outputs} per image, shape ({images.shape[0]}, classes); got "
                 f"{shape or checks.show(found)}."
             )
         return found
 
 
 def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[float, float]]:
-    """The images, float32 or float64 (B, ...) of the library that the model reads, and the range of their pixels."""
+    """Return the images, float32 or float64 (B, ...) of the library that the model reads, and the range of pixels."""
     low, high = _read_pixels(pixels)
     torch: Any = sys.modules.get("torch")
     of_module = torch is not None and isinstance(model, torch.nn.Module)
@@ -103,7 +97,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
             raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
         images = images.astype(np.float64 if images.dtype == np.float64 else np.float32)
     if of_module:
-        device, dtype = _place_of(model, torch)
+        device, dtype = _device_and_dtype(model, torch)
         images = torch.as_tensor(images, device=device).to(dtype)
     if torch is not None and isinstance(images, torch.Tensor):
         images = images.detach()
@@ -124,8 +118,8 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     return xp.clip(images, min=low, max=high), (low, high)
 
 
-def _place_of(module: Any, torch: Any) -> tuple[Any, Any]:
-    """The device and dtype of a module's parameters."""
+def _device_and_dtype(module: Any, torch: Any) -> tuple[Any, Any]:
+    """Return the device and dtype of a module's parameters."""
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():
             if tensor.dtype not in (torch.float32, torch.float64):
@@ -147,20 +141,20 @@ def _read_pixels(pixels: Any) -> tuple[float, float]:
 
 
 def read_labels(name: str, labels: Any, B: int) -> NDArray[np.int64]:
-    """Classes, one an image, on the host."""
+    """Return classes (B,) as a NumPy array."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(labels, torch.Tensor):
         labels = labels.detach().cpu().numpy()
     found = np.asarray(labels)
     if found.shape != (B,):
         hint = " Pass the classes, not one-hot rows." if found.ndim == 2 else ""
-        raise ValueError(f"`{name}` must have one class an image, shape ({B},); got {found.shape}.{hint}")
+        raise ValueError(f"`{name}` must have one class per image, shape ({B},); got {found.shape}.{hint}")
     if found.dtype.kind not in "iu":
         raise TypeError(f"`{name}` must be integers, got dtype {found.dtype}.")
     return found.astype(np.int64)
 
 
-def refuse_classes(name: str, found: NDArray[np.int64], classes: int) -> None:
+def check_classes(name: str, found: NDArray[np.int64], classes: int) -> None:
     """Raise unless these are classes of the model, 0..classes-1."""
     if (outside := (found < 0) | (found >= classes)).any():
         i = int(np.flatnonzero(outside)[0])
@@ -169,33 +163,34 @@ def refuse_classes(name: str, found: NDArray[np.int64], classes: int) -> None:
         )
 
 
-def first_answer(asked: Asked, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-    """The model's scores (B, K) of the images themselves, asked for twice: finite, in range and the same."""
+def first_scores(queried: QueriedModel, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
+    """Return the model's scores (B, K) of the originals, queried twice: they must be finite, in range and equal."""
     try:
-        scores = host(asked.few(images))
+        scores = host(queried.scores(images, CHECK_BATCH_SIZE))
     except Exception as error:
-        hint = _order(asked.shape) if any(word in str(error).lower() for word in OF_SHAPES) else ""
-        error.add_note(f"slgh: the model was given images of shape {(images.shape[0], *asked.shape)}.{hint}")
+        hint = _channel_hint(queried.shape) if any(word in str(error).lower() for word in SHAPE_WORDS) else ""
+        error.add_note(f"slgh: the model was given images of shape {(images.shape[0], *queried.shape)}.{hint}")
         raise
     if not np.isfinite(scores).all():
         i = int(np.argwhere(~np.isfinite(scores))[0][0])
-        raise ValueError(f"`model` must answer with finite numbers, got {scores[i]} for image {i}.")
-    if asked.outputs == "probabilities" and ((scores < 0).any() or (abs(scores.sum(axis=1) - 1) > ROUNDED).any()):
+        raise ValueError(f"`model` must return finite numbers, got {scores[i]} for image {i}.")
+    off = abs(scores.sum(axis=1) - 1) > PROBABILITY_TOLERANCE
+    if queried.outputs == "probabilities" and ((scores < 0).any() or off.any()):
         raise ValueError(
-            f"`outputs` is 'probabilities', but the model's rows are not, {checks.show(scores[0].tolist())}, say: pass "
-            "outputs='logits'."
+            f"`outputs` is 'probabilities', but the model's rows are not, for example "
+            f"{checks.show(scores[0].tolist())}: pass outputs='logits'."
         )
-    change = np.abs(host(asked.few(images)) - scores).max()
-    if not change <= STEADY * np.abs(scores).max():
+    change = np.abs(host(queried.scores(images, CHECK_BATCH_SIZE)) - scores).max()
+    if not change <= REPEAT_TOLERANCE * np.abs(scores).max():
         raise ValueError(
-            f"`model` must answer the same to the same images, but its {asked.outputs} changed by {change:.3g}: turn "
-            "dropout and other noise off (.eval() for a PyTorch module)."
+            f"`model` must return the same for the same images, but its {queried.outputs} changed by {change:.3g}: "
+            "turn dropout and other noise off (.eval() for a PyTorch module)."
         )
     return scores
 
 
-def _order(shape: tuple[int, ...]) -> str:
-    """A remark where the channels seem to be at the wrong end."""
+def _channel_hint(shape: tuple[int, ...]) -> str:
+    """Return a remark if the channels seem to be at the wrong end."""
     if len(shape) == 3 and shape[-1] in (1, 3, 4) and shape[0] not in (1, 3, 4):
         return " Its channels are last: PyTorch's models want them first, images.transpose(0, 3, 1, 2)."
     if len(shape) == 3 and shape[0] in (1, 3, 4) and shape[-1] not in (1, 3, 4):

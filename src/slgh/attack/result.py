@@ -1,4 +1,4 @@
-"""What became of the images: checked once more, and reported."""
+"""The result of an attack: every success is checked with one more query, and reported."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh.attack.loss import perturb
-from slgh.attack.model import Asked
-from slgh.attack.passes import Passed
+from slgh.attack.model import CHECK_BATCH_SIZE, QueriedModel
+from slgh.attack.passes import FinishedHomotopy
 from slgh.backends import backend_of
-from slgh.protocols import Array, Context
+from slgh.protocols import Array
 from slgh.result import Result, Status
 
-BEFORE, AFTER = 2, 1
-"""Queries an image besides those of `minimize`: its class, asked for twice, and the check of what is returned."""
+QUERIES_BEFORE = 2
+"""Queries per image before `minimize`: its class, queried twice to see if the model is deterministic."""
+
+QUERIES_AFTER = 1
+"""Queries per image after `minimize`: the check of the image that is returned."""
 
 
 class Outcome(StrEnum):
-    """What became of an image."""
+    """The outcome for one image."""
 
     SUCCESS = "success"
     FAILED = "failed"
@@ -37,34 +40,34 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What an attack on B images found; arrays of one figure an image are NumPy's.
+    """The result of an attack on B images. Arrays with one number per image are NumPy arrays.
 
     Attributes
     ----------
     images
-        The least distorted adversarial image that was met, in the shape, range and library of the originals, as floats;
-        the original itself where there was no success.
+        The least distorted adversarial image found, in the shape, range and library of the originals, as floats; the
+        original itself if there was no success.
     success, outcome
-        Whether the model was fooled, asked again with exactly the image that is returned, and what became of the image.
+        True if the model is fooled by exactly the image that is returned, in a separate query; and an `Outcome`.
     label, before, after
-        The true class, the model's on the original, and its on what is returned.
+        The true class, and the model's class of the original and of the image that is returned.
     queries
-        How often the model was asked about the image, everything included: twice before the attack, to see its class
-        and whether the model changes its mind, and once after a success.
+        The number of queries per image, everything included: two before the attack, to see the class and whether the
+        model is deterministic, and one after a success.
     first_success, queries_to_success
-        The first iteration whose iterate fooled the model, and the queries until then; -1 where none did.
+        The first iteration whose iterate fooled the model, and the queries until then; -1 if none did.
     distortion
-        The squared L2 norm of the perturbation of what is returned, pixels scaled to a range of width 1, as in the
+        The squared L2 norm of the perturbation that is returned, with pixels scaled to a range of width 1, as in the
         paper; NaN without success.
     last_distortion, last_total
-        The same of the last iterate, adversarial or not; and the total loss, the function that is minimized, at the
-        point that the run returned: the last iterate, or for "auto" the best one that was asked about.
+        The distortion of the last iterate, adversarial or not; and the total loss (the function that is minimized) at
+        the point that the run returned: the last iterate, or for "auto" the best evaluated point.
     history
-        Over the recorded iterations: "iteration", "queries", and of each image "total", "distortion", "margin" (by
-        how much the right class leads, in log odds) and "t".
+        Arrays over the recorded iterations: "iteration", "queries", and per image "total", "distortion", "margin" (the
+        lead of the right class, in log odds) and "t".
     runs
-        The `slgh.Result` of each call of `minimize`: the first is on all images that were attacked, the second, which
-        "auto" makes with many queries, on those that the first did not fool. Empty if none was attacked.
+        The `slgh.Result` of each call of `minimize`: the first for all images that were attacked, the second, which
+        "auto" makes with many queries, for those that the first did not fool. Empty if none was attacked.
     """
 
     images: Array
@@ -93,52 +96,64 @@ class AttackResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attacked:
-    """The classes of all images, what the model saw in them, and what it is to see in a targeted attack."""
+class ImageClasses:
+    """The true classes (B,), the model's classes of the originals, and the target classes of a targeted attack."""
 
     label: NDArray[np.int64]
     before: NDArray[np.int64]
-    wanted: NDArray[np.int64] | None
+    target: NDArray[np.int64] | None
+
+    def attacked(self) -> NDArray[np.intp]:
+        """Return the numbers of the images to attack: classified correctly, and not yet as the target class."""
+        right = self.before == self.label
+        return np.flatnonzero(right if self.target is None else right & (self.before != self.target))
+
+    def fooled(self, rows: NDArray[np.intp], seen: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return a mask of the images `rows` for which the class `seen` is a success."""
+        return np.asarray(seen != self.label[rows] if self.target is None else seen == self.target[rows])
 
 
-def report(asked: Asked, images: Array, a: Array, who: Attacked, passed: Sequence[Passed]) -> AttackResult:
-    """What became of `images`, which are `a` (B, d) in [-0.5, 0.5]: every success is asked for once more."""
-    B, host = len(who.label), backend_of(a).host
-    queries, iterations = np.full(B, BEFORE), np.zeros(B, int)
+def report(
+    queried: QueriedModel, images: Array, a: Array, classes: ImageClasses, finished: Sequence[FinishedHomotopy]
+) -> AttackResult:
+    """Return the result for `images`, which are `a` (B, d) in [-0.5, 0.5]. Every success is queried once more."""
+    B, host = len(classes.label), backend_of(a).host
+    queries, iterations = np.full(B, QUERIES_BEFORE), np.zeros(B, int)
     first, to_success = np.full(B, -1), np.full(B, -1)
     outcome = [Outcome.MISCLASSIFIED] * B
-    if who.wanted is not None:
-        outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in who.before == who.wanted]
+    if classes.target is not None:
+        outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in classes.before == classes.target]
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
-    after, found, history = who.before.copy(), images, list[dict[str, NDArray[Any]]]()
-    for rows, run, _ in passed:
-        seen, at = run.watched, host(run.watched["first"]).astype(int)
+    after, found, history = classes.before.copy(), images, list[dict[str, NDArray[Any]]]()
+    for rows, run, _ in finished:
+        watched, at = run.watched, host(run.watched["first"]).astype(int)
         first[rows] = np.where(at < 0, -1, iterations[rows] + at)
         to_success[rows] = np.where(at < 0, -1, queries[rows] + _queries_to_success(run, at))
         begun = (run.nit > 0) | (iterations[rows] == 0)
-        last_distortion[rows[begun]], last_total[rows[begun]] = host(seen["distortion"])[begun], host(run.fun)[begun]
+        last_distortion[rows[begun]], last_total[rows[begun]] = host(watched["distortion"])[begun], host(run.fun)[begun]
         history.append(_history(run, rows, queries, iterations))
         queries[rows] += run.nfev + run.njev
         iterations[rows] += run.nit
         for i, status in zip(rows, run.status, strict=True):
             outcome[i] = _failure(Status(status), int(iterations[i]))
-        won = np.flatnonzero(at >= 0)
-        if won.size:
-            better, scores = _ask_again(asked, a, rows, run, won)
-            here, classes = rows[won], scores.argmax(axis=1)
-            queries[here] += AFTER
-            fooled = classes != who.label[here] if who.wanted is None else classes == who.wanted[here]
-            for i, won_over in zip(here, fooled, strict=True):
-                outcome[i] = Outcome.SUCCESS if won_over else Outcome.UNCONFIRMED
-            after[here[fooled]] = classes[fooled]
-            distortion[here[fooled]] = host(seen["least"])[won[fooled]]
-            found = _with_rows(found, here[fooled], better[backend_of(a).index(np.flatnonzero(fooled))])
+        successes = np.flatnonzero(at >= 0)
+        if successes.size:
+            adversarial, scores = _query_again(queried, a, rows, run, successes)
+            queried_rows, seen = rows[successes], scores.argmax(axis=1)
+            queries[queried_rows] += QUERIES_AFTER
+            fooled = classes.fooled(queried_rows, seen)
+            for i, confirmed in zip(queried_rows, fooled, strict=True):
+                outcome[i] = Outcome.SUCCESS if confirmed else Outcome.UNCONFIRMED
+            confirmed_rows = queried_rows[fooled]
+            after[confirmed_rows] = seen[fooled]
+            distortion[confirmed_rows] = host(watched["least"])[successes[fooled]]
+            found = _with_rows(found, confirmed_rows, adversarial[backend_of(a).index(np.flatnonzero(fooled))])
     return AttackResult(
         images=found,
         success=np.array([one is Outcome.SUCCESS for one in outcome]),
         outcome=tuple(outcome),
-        label=who.label,
-        before=who.before,
+        label=classes.label,
+        before=classes.before,
         after=after,
         queries=queries,
         first_success=first,
@@ -147,31 +162,31 @@ def report(asked: Asked, images: Array, a: Array, who: Attacked, passed: Sequenc
         last_distortion=last_distortion,
         last_total=last_total,
         history={name: np.concatenate([part[name] for part in history]) for name in (history[0] if history else ())},
-        message=_message(outcome, passed),
-        runs=tuple(run for _, run, _ in passed),
+        message=_message(outcome, finished),
+        runs=tuple(run for _, run, _ in finished),
     )
 
 
 def _failure(status: Status, nit: int) -> Outcome:
-    """What became of an image that has no success."""
+    """Return the outcome of an image without a success."""
     if status == Status.MAX_SECONDS and nit == 0:
         return Outcome.WAITING
     return {Status.NONFINITE: Outcome.NONFINITE, Status.INTERRUPTED: Outcome.INTERRUPTED}.get(status, Outcome.FAILED)
 
 
-def _ask_again(
-    asked: Asked, a: Array, rows: NDArray[np.intp], run: Result, won: NDArray[np.intp]
+def _query_again(
+    queried: QueriedModel, a: Array, rows: NDArray[np.intp], run: Result, successes: NDArray[np.intp]
 ) -> tuple[Array, NDArray[Any]]:
-    """The adversarial images, in the shape and range of the originals, and the model's scores of exactly these."""
+    """Return the adversarial images, in the range of the originals, and the model's scores of exactly these."""
     xp, backend = array_namespace(a), backend_of(a)
-    x = run.watched["x_least"][backend.index(won)]
-    image = perturb(x, a[backend.index(rows[won])])
-    scores = backend.host(asked.few(image))
-    return xp.clip(asked.pixels(image), min=asked.low, max=asked.high), scores
+    x = run.watched["x_least"][backend.index(successes)]
+    image = perturb(x, a[backend.index(rows[successes])])
+    scores = backend.host(queried.scores(image, CHECK_BATCH_SIZE))
+    return xp.clip(queried.pixels(image), min=queried.low, max=queried.high), scores
 
 
 def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
-    """A copy of the images with some of them replaced by `new` (n, d)."""
+    """Return a copy of the images in which `new` (n, d) replaces `rows`. JAX arrays cannot be assigned to."""
     if not rows.size:
         return images
     xp, index = array_namespace(images), backend_of(images).index
@@ -181,57 +196,57 @@ def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
     return xp.where(replaced, xp.reshape(new, (-1, *images.shape[1:]))[index(source)], images)
 
 
-def refuse_small_budget(run: Result, max_queries: int | None) -> None:
-    """Raise where the budget did not suffice for a single iteration: nothing can be said of the model then."""
-    least = BEFORE + _looked(run) + _each(run) + 1 + AFTER
+def check_budget(run: Result, max_queries: int | None) -> None:
+    """Raise if the budget was too small for a single iteration: such a run says nothing about the model."""
+    before, each = _costs(run)
+    least = QUERIES_BEFORE + before + each + 1 + QUERIES_AFTER
     if max_queries is not None and max_queries < least:
-        raise ValueError(f"`max_queries` must allow an iteration, {least} queries an image; got {max_queries}.")
+        raise ValueError(f"`max_queries` must allow an iteration, {least} queries per image; got {max_queries}.")
 
 
-def _each(run: Result) -> int:
-    """Queries of an iteration."""
-    return int(run.method.oracle.cost(False, Context(xp=np, needs=run.method.schedule.needs | {"f"})))
-
-
-def _looked(run: Result) -> int:
-    """Queries before the first iteration: methods that report the best point look at the start."""
-    return int(run.method.reports == "best")
+def _costs(run: Result) -> tuple[int, int]:
+    """Return the queries per image of a run before its first iteration, and in each iteration."""
+    method = run.method
+    ctx = backend_of(run.x).context(method.schedule.needs | {"f"}, stochastic=False)
+    # Methods that report the best point evaluate the start as well.
+    return int(method.reports == "best"), int(method.oracle.cost(False, ctx))
 
 
 def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The queries until an iterate first fooled the model, the last of which may be that of the final point."""
-    return np.asarray(_looked(run) + np.minimum(first + 1, run.nit) * _each(run) + (first == run.nit))
+    """Return the queries until an iterate first fooled the model. The last one may be that of the final point."""
+    before, each = _costs(run)
+    return np.asarray(before + np.minimum(first + 1, run.nit) * each + (first == run.nit))
 
 
 def _history(
     run: Result, rows: NDArray[np.intp], queries: NDArray[np.int64], iterations: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
-    """The recorded iterations, with a column for each of the B images, which had so many queries and iterations before.
+    """Return the recorded iterations, with a column for each of the B images: NaN if it was not attacked, or no longer.
 
-    NaN for those that were not attacked, or no longer.
+    `queries` and `iterations` (B,) count those before this run.
     """
     recorded = run.history
     columns = {
         "iteration": iterations[rows].max() + recorded["iteration"],
         "queries": queries[rows].max() + recorded["nfev"],
     }
-    for name, of in {"total": "fun", "distortion": "distortion", "margin": "margin", "t": "t"}.items():
+    for name, source in {"total": "fun", "distortion": "distortion", "margin": "margin", "t": "t"}.items():
         columns[name] = np.full((len(recorded["iteration"]), len(queries)), np.nan)
-        columns[name][:, rows] = recorded[of]
+        columns[name][:, rows] = recorded[source]
     return columns
 
 
-def _message(outcome: list[Outcome], passed: Sequence[Passed]) -> str:
-    """How many images fared how, and what the runs say."""
+def _message(outcome: list[Outcome], finished: Sequence[FinishedHomotopy]) -> str:
+    """Return the number of images per outcome, and the messages of the runs."""
     counts = {kind: outcome.count(kind) for kind in Outcome}
     text = "; ".join(f"{n} of {len(outcome)}: {kind.value}" for kind, n in counts.items() if n) + "."
     if 2 * counts[Outcome.MISCLASSIFIED] > len(outcome) > 1:
         text += " Most are misclassified to begin with: are labels, range of pixels and order of channels right?"
-    said = [text]
-    for number, (rows, run, remark) in enumerate(passed):
+    messages = [text]
+    for number, (rows, run, remark) in enumerate(finished):
         if number:
-            said.append(f"Once more, with a wider look, for the {rows.size} that the first homotopy did not fool.")
+            messages.append(f"Once more, with a wider look, for the {rows.size} that the first homotopy did not fool.")
         if not (run.status == Status.WATCHED).all():
-            said.append(run.message)
-        said.append(remark)
-    return " ".join(filter(None, said))
+            messages.append(run.message)
+        messages.append(remark)
+    return " ".join(filter(None, messages))

@@ -205,3 +205,13 @@ def is_begun(meta: Meta, config: RunConfig, name: str) -> bool:
     current = config.identity if begun else config.identity | {"batch_size": before}
     refuse_other_run(name, meta.identity, current)
     return begun
+
+
+def saved_batch_size(path: str | os.PathLike[str]) -> int | None:
+    """Return the `batch_size` of the run saved in a checkpoint, or None if there is no file or it had no limit."""
+    found = read(path)
+    if found is None:
+        return None
+    with refuse_damaged(path):
+        saved = read_meta(found[0]).identity.get("batch_size")
+        return None if saved is None else int(saved["problems"])

@@ -1,5 +1,6 @@
-"""The attack inside the libraries that people attack with: foolbox, ART and torchattacks.
+"""The attack as a class of the attack libraries foolbox, ART and torchattacks.
 
-Each lives in the module of its library's name, so that none of them is needed for the others: `SLGHAttack` in
-`slgh.attack.adapters.foolbox` and in `slgh.attack.adapters.art`, `SLGH` in `slgh.attack.adapters.torchattacks`.
+Each adapter is in the module named after its library, so that none of the others has to be installed:
+`slgh.attack.adapters.foolbox.SLGHFoolboxAttack`, `slgh.attack.adapters.art.SLGHArtAttack` and
+`slgh.attack.adapters.torchattacks.SLGH`.
 """

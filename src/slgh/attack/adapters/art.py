@@ -1,4 +1,4 @@
-"""The attack as one of ART's, the Adversarial Robustness Toolbox: for classifiers that can be asked and no more."""
+"""The attack for ART, the Adversarial Robustness Toolbox: for classifiers that only answer queries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.adapters.settings import LastResult, Settings
+from slgh.attack.adapters.settings import AttackSettings, LastResult
 from slgh.method import Method
 
 try:
@@ -21,25 +21,25 @@ except ImportError as missing:
     raise ImportError('`slgh.attack.adapters.art` needs ART: pip install "slgh[art]".') from missing
 
 
-class SLGHAttack(LastResult, EvasionAttack):
-    """`slgh.attack.attack` for any classifier of ART; its `clip_values` are the range of the pixels.
+class SLGHArtAttack(LastResult, EvasionAttack):
+    """`slgh.attack.attack` for any classifier of ART. Its `clip_values` are the range of the pixels.
 
     Parameters
     ----------
     classifier
         A `PyTorchClassifier`, a `BlackBoxClassifier`, or any other: only its `predict` is used.
     targeted
-        Whether the labels that `generate` gets are those that the classifier is to see.
+        If True, the labels passed to `generate` are the target classes.
     batch_size
-        How many images the classifier gets at a time.
+        Maximum number of images per call of the classifier.
     method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, ...) `params` may hold too. A classifier
-        that answers with probabilities needs `outputs="probabilities"`.
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...). A classifier
+        that returns probabilities needs `outputs="probabilities"`.
 
     Notes
     -----
-    `queries` counts everything: where it is not said what the images are (no labels, or a targeted attack), the
-    classifier is asked, once an image.
+    `queries` counts everything: if the true classes are unknown (no labels, or a targeted attack), the classifier is
+    queried for them, once per image.
     """
 
     attack_params: ClassVar[list[str]] = [
@@ -77,10 +77,10 @@ class SLGHAttack(LastResult, EvasionAttack):
         self._check_params()
 
     def generate(self, x: NDArray[Any], y: NDArray[Any] | None = None, **kwargs: Any) -> NDArray[Any]:
-        """The adversarial images, in the place of the originals; an image that stood firm is returned as it is.
+        """Return the adversarial images. An image without a success is returned unchanged.
 
-        y is the images' classes, or with `targeted` those wanted, as integers (B,) or one-hot rows; None: the classes
-        that the classifier sees.
+        y are the true classes, or with `targeted` the target classes, as integers (B,) or one-hot rows. None: the
+        classes that the classifier predicts.
         """
         if kwargs:
             raise TypeError(f"`generate` takes x and y, got {', '.join(kwargs)} too.")
@@ -88,11 +88,11 @@ class SLGHAttack(LastResult, EvasionAttack):
             raise ValueError("`y` must hold the classes that are wanted, since the attack is targeted; got None.")
         given = None if y is None else check_and_transform_label_format(y, self.estimator.nb_classes).argmax(axis=1)
         images = x.astype(ART_NUMPY_DTYPE)
-        labels, targets, asked = given, None, 0
+        labels, targets, queries_spent = given, None, 0
         if given is None or self.targeted:
-            labels, targets, asked = self._predict(images).argmax(axis=1), given, 1
+            labels, targets, queries_spent = self._predict(images).argmax(axis=1), given, 1
         self._result = self._settings().run(
-            self._predict, images, labels, targets=targets, pixels=self._pixels(), asked=asked
+            self._predict, images, labels, targets=targets, pixels=self._pixels(), queries_spent=queries_spent
         )
         found: NDArray[Any] = self._result.images
         return found
@@ -101,8 +101,8 @@ class SLGHAttack(LastResult, EvasionAttack):
         scores: NDArray[Any] = self.estimator.predict(points, batch_size=self.batch_size)
         return scores
 
-    def _settings(self) -> Settings:
-        return Settings(
+    def _settings(self) -> AttackSettings:
+        return AttackSettings(
             method=self.method,
             max_queries=self.max_queries,
             max_iter=self.max_iter,
@@ -111,7 +111,7 @@ class SLGHAttack(LastResult, EvasionAttack):
         )
 
     def _pixels(self) -> tuple[float, float]:
-        """The clip values, which must be one number each."""
+        """Return the clip values, which must be one number each."""
         ends = self.estimator.clip_values
         if ends is None or any(np.unique(end).size != 1 for end in ends):
             raise ValueError(
@@ -121,7 +121,7 @@ class SLGHAttack(LastResult, EvasionAttack):
         return low, high
 
     def _check_params(self) -> None:
-        """Called by ART's `set_params` as well."""
+        """Check the attributes. ART's `set_params` calls this too."""
         super()._check_params()
         self._settings()
         self._pixels()

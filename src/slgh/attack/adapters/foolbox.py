@@ -1,10 +1,10 @@
-"""The attack as one of foolbox's: found images as small in L2 as the budget allows, and their queries."""
+"""The attack for foolbox: the smallest L2 perturbation that the budget allows."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from slgh.attack.adapters.settings import LastResult, Settings
+from slgh.attack.adapters.settings import AttackSettings, LastResult
 from slgh.method import Method
 from slgh.protocols import Array
 
@@ -18,20 +18,20 @@ except ImportError as missing:
     raise ImportError('`slgh.attack.adapters.foolbox` needs foolbox: pip install "slgh[foolbox]".') from missing
 
 
-class SLGHAttack(LastResult, MinimizationAttack):
-    """`slgh.attack.attack` for any model of foolbox; its bounds are the range of the pixels.
+class SLGHFoolboxAttack(LastResult, MinimizationAttack):
+    """`slgh.attack.attack` for any model of foolbox. Its bounds are the range of the pixels.
 
     Parameters
     ----------
     method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, ...) `params` may hold too.
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...).
 
     Notes
     -----
-    The criterion is `Misclassification` or `TargetedMisclassification`. The latter does not say what the images are:
-    the model is asked, once an image. `queries` counts that and everything that the attack asks; foolbox itself then
-    asks once an image and epsilon whether it succeeded, which is not in it. Models of other libraries than PyTorch are
-    asked through NumPy.
+    The criterion is `Misclassification` or `TargetedMisclassification`. The latter does not hold the true classes: the
+    model is queried for them, once per image. `queries` counts these and all queries of the attack, but not those with
+    which foolbox itself then checks the success, one per image and epsilon. Models of other libraries than PyTorch are
+    called with NumPy arrays.
     """
 
     distance = l2
@@ -45,31 +45,35 @@ class SLGHAttack(LastResult, MinimizationAttack):
         stop: str = "end",
         **params: Any,
     ) -> None:
-        self.settings = Settings(method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params)
+        self.settings = AttackSettings(
+            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params
+        )
 
     def run(self, model: Model, inputs: Any, criterion: Any, *, early_stop: float | None = None, **kwargs: Any) -> Any:
-        """Called by foolbox. `early_stop`, the least epsilon, is not used: `stop` says when an image is left alone."""
+        """Attack; foolbox calls this. `early_stop`, the least epsilon, is not used: `stop` says when an image ends."""
         raise_if_kwargs(kwargs)
         x, restore_type = ep.astensor_(inputs)
         verify_input_bounds(x, model)
-        ours = isinstance(x, ep.PyTorchTensor | ep.NumPyTensor)
+        passed_on = isinstance(x, ep.PyTorchTensor | ep.NumPyTensor)
 
-        def ask(points: Array) -> Any:
-            return model(points) if ours else ep.astensor(model(ep.from_numpy(x, points).raw)).numpy()
+        def query(points: Array) -> Any:
+            return model(points) if passed_on else ep.astensor(model(ep.from_numpy(x, points).raw)).numpy()
 
-        images = x.raw if ours else x.numpy()
-        labels, targets, asked = _wanted(get_criterion(criterion), model, x)
+        images = x.raw if passed_on else x.numpy()
+        labels, targets, queries_spent = _classes(get_criterion(criterion), model, x)
         pixels = (float(model.bounds.lower), float(model.bounds.upper))
-        self._result = self.settings.run(ask, images, labels, targets=targets, pixels=pixels, asked=asked)
+        self._result = self.settings.run(
+            query, images, labels, targets=targets, pixels=pixels, queries_spent=queries_spent
+        )
         found = self._result.images
-        return restore_type(ep.astensor(found) if ours else ep.from_numpy(x, found))
+        return restore_type(ep.astensor(found) if passed_on else ep.from_numpy(x, found))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(settings={self.settings})"
 
 
-def _wanted(criterion: Any, model: Model, x: Any) -> tuple[Any, Any, int]:
-    """The classes of the images, those wanted instead (or None), and how often the model was asked for them."""
+def _classes(criterion: Any, model: Model, x: Any) -> tuple[Any, Any, int]:
+    """Return the true classes, the target classes or None, and the queries per image that this took."""
     if isinstance(criterion, Misclassification):
         return criterion.labels.numpy(), None, 0
     if isinstance(criterion, TargetedMisclassification):

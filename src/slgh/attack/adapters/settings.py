@@ -1,4 +1,4 @@
-"""What the adapters have in common: the settings that they hand to `attack`, and the result that they keep."""
+"""The parts that the adapters share: the settings that they pass to `attack`, and the result that they keep."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.attack.api import STOPS, attack
-from slgh.attack.result import AFTER, BEFORE, AttackResult
+from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult
 from slgh.method import METHODS, Method
 from slgh.protocols import Array
 
-HOSTS = ("model", "images", "labels", "targets", "pixels")
-"""Arguments of `attack` that the host library has its own words for."""
+LIBRARY_ARGUMENTS = ("model", "images", "labels", "targets", "pixels")
+"""Arguments of `attack` that the attack library passes in its own way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How to attack, whatever the library. `params` are all other arguments of `attack`, its method's among them."""
+class AttackSettings:
+    """The settings of an attack, for any library. `params` are all other arguments of `attack` and of its method."""
 
     method: str | Method = "auto"
     max_queries: int | None = None
@@ -36,7 +36,7 @@ class Settings:
         if self.max_iter is not None:
             checks.count("max_iter", self.max_iter)
         self._check_budget(0)
-        for name in HOSTS:
+        for name in LIBRARY_ARGUMENTS:
             if name in self.params:
                 raise TypeError(
                     f"`{name}` must be left out, got {checks.show(self.params[name])}: the attack library says it, by "
@@ -51,10 +51,10 @@ class Settings:
         *,
         targets: Any,
         pixels: tuple[float, float],
-        asked: int,
+        queries_spent: int,
     ) -> AttackResult:
-        """Attack. The model has been asked about each image `asked` times already, which counts."""
-        self._check_budget(asked)
+        """Run the attack. `queries_spent` queries per image were made before, and count."""
+        self._check_budget(queries_spent)
         found = attack(
             model,
             images,
@@ -62,37 +62,37 @@ class Settings:
             targets=targets,
             pixels=pixels,
             method=self.method,
-            max_queries=None if self.max_queries is None else self.max_queries - asked,
+            max_queries=None if self.max_queries is None else self.max_queries - queries_spent,
             max_iter=self.max_iter,
             stop=self.stop,
             **self.params,
         )
         history = dict(found.history)
         if "queries" in history:
-            history["queries"] = history["queries"] + asked
+            history["queries"] = history["queries"] + queries_spent
         return replace(
             found,
-            queries=found.queries + asked,
-            queries_to_success=np.where(found.queries_to_success < 0, -1, found.queries_to_success + asked),
+            queries=found.queries + queries_spent,
+            queries_to_success=np.where(found.queries_to_success < 0, -1, found.queries_to_success + queries_spent),
             history=history,
         )
 
-    def _check_budget(self, asked: int) -> None:
+    def _check_budget(self, queries_spent: int) -> None:
         if self.max_queries is not None:
-            checks.count("max_queries", self.max_queries, asked + BEFORE + AFTER + 1)
+            checks.count("max_queries", self.max_queries, queries_spent + QUERIES_BEFORE + QUERIES_AFTER + 1)
 
 
 class LastResult:
-    """What the last call of an adapter found, which its library has no place for."""
+    """A mixin that keeps the result of the last call, which the attack libraries have no place for."""
 
     _result: AttackResult | None = None
 
     @property
     def result(self) -> AttackResult | None:
-        """Everything that is known of the last call; None before the first."""
+        """The result of the last call; None before the first."""
         return self._result
 
     @property
     def queries(self) -> NDArray[np.int64] | None:
-        """How often the model was asked about each image (B,) in the last call; None before the first."""
+        """The number of queries per image (B,) in the last call; None before the first."""
         return None if self._result is None else self._result.queries

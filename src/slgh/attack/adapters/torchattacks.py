@@ -1,10 +1,10 @@
-"""The attack as one of torchattacks': images in [0, 1], its targeted modes, its normalization, and the queries."""
+"""The attack for torchattacks: images in [0, 1], with its targeted modes and its normalization."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from slgh.attack.adapters.settings import LastResult, Settings
+from slgh.attack.adapters.settings import AttackSettings, LastResult
 from slgh.method import Method
 
 try:
@@ -24,13 +24,13 @@ class SLGH(LastResult, Attack):
     Parameters
     ----------
     method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`, whose other arguments (`seed`, `weight`, ...) `params` may hold too.
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...).
 
     Notes
     -----
-    All targeted modes are supported, and `set_normalization_used`. `queries` counts everything: to choose the targets
-    of the modes "random" and "least likely" the model is asked once an image, and once more where it is not said what
-    the images are (no labels, or a targeted attack).
+    All targeted modes are supported, and `set_normalization_used`. `queries` counts everything: choosing the targets of
+    the modes "random" and "least likely" takes one query per image, and so do the true classes if they are unknown (no
+    labels, or a targeted attack).
     """
 
     normalization_used: dict[str, Tensor] | None
@@ -47,29 +47,31 @@ class SLGH(LastResult, Attack):
     ) -> None:
         super().__init__("SLGH", model)
         self.supported_mode = ["default", "targeted"]
-        self.settings = Settings(method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params)
-        self._asked = 0
+        self.settings = AttackSettings(
+            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params
+        )
+        self._queries_spent = 0
 
     @torch.no_grad()
     def forward(self, inputs: Tensor, labels: Tensor | None = None) -> Tensor:
-        """Called by torchattacks, with pixels in [0, 1]."""
+        """Attack images with pixels in [0, 1]; torchattacks calls this."""
         device = inputs.device if self.device is None else self.device
         images = inputs.detach().clone().to(device)
         if self.normalization_used is not None:
             # A copy from the host at each query is slow, and cannot be part of a CUDA graph.
             self.normalization_used = {name: value.to(device) for name, value in self.normalization_used.items()}
-        self._asked = 0
+        self._queries_spent = 0
         targets = self.get_target_label(images, labels) if self.targeted else None
         if labels is None or self.targeted:
             labels = self.get_output_with_eval_nograd(images).argmax(dim=1)
         self._result = self.settings.run(
-            self.get_logits, images, labels, targets=targets, pixels=(0.0, 1.0), asked=self._asked
+            self.get_logits, images, labels, targets=targets, pixels=(0.0, 1.0), queries_spent=self._queries_spent
         )
         found: Tensor = self._result.images
         return found
 
     def get_output_with_eval_nograd(self, inputs: Tensor) -> Tensor:
-        """The model's answers. torchattacks' own targeted modes ask by this, so here they are counted."""
-        self._asked += 1
-        answers: Tensor = super().get_output_with_eval_nograd(inputs)
-        return answers
+        """Return the model's outputs, and count them: torchattacks' own targeted modes query the model by this."""
+        self._queries_spent += 1
+        outputs: Tensor = super().get_output_with_eval_nograd(inputs)
+        return outputs
