@@ -26,8 +26,8 @@ from slgh.cli.job import choose_history
 from slgh.cli.outcome import show_point
 from slgh.cli.probe import with_error
 from slgh.engine import checkpoint
+from slgh.smoothing.closed_form import UnsmoothedFormula
 from slgh.smoothing.formula import read_formula
-from slgh.smoothing.values import Values
 
 MINE = """
 import time
@@ -496,7 +496,7 @@ def test_gradient_descent_needs_no_closed_form() -> None:
 def test_values_and_gradients_of_any_formula_agree_with_its_closed_form() -> None:
     text = "sum(x[i]**2*cos(x[i+1]) + i*x[i] for i in range(d-1)) + 3*prod(cos(x[i]) for i in range(d)) - x[0]"
     x = np.random.default_rng(0).normal(size=(5, 4))
-    plain, F = Values(read_formula(text, 4, None)), slgh.smooth(text, d=4)
+    plain, F = UnsmoothedFormula(read_formula(text, 4, None)), slgh.smooth(text, d=4)
     np.testing.assert_allclose(plain.fun(x), F.fun(x), rtol=1e-12)
     np.testing.assert_allclose(plain.grad(x), F.grad(x, np.zeros(5)), rtol=1e-12)
 

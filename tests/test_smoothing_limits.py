@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import slgh
 from slgh.cli import app
 from slgh.smoothing import FormulaError, FormulaTooLarge, NotInClosedForm
-from slgh.smoothing.code import Code
+from slgh.smoothing.codegen import CompiledExpressions
 from slgh.smoothing.nodes import gauss_hermite
 
 
@@ -206,7 +206,7 @@ def test_2500_terms_of_text_are_read_at_once() -> None:
 
 def test_long_sums_and_products_compile() -> None:
     x = sp.symbols("x:3500")
-    total, product = Code(x, [sp.Add(*x), sp.Mul(*x)])(np, *np.full(3500, 1.001))
+    total, product = CompiledExpressions(x, [sp.Add(*x), sp.Mul(*x)])(np, *np.full(3500, 1.001))
     assert total == pytest.approx(3503.5)
     assert product == pytest.approx(1.001**3500)
 

@@ -215,9 +215,9 @@ def _read_text(text: str, d: int | None) -> Formula:
 
 def _values_of(text: str, d: int | None) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The formula and its gradient, unsmoothed."""
-    from slgh.smoothing.values import Values
+    from slgh.smoothing.closed_form import UnsmoothedFormula
 
-    plain = Values(_read_text(text, d))
+    plain = UnsmoothedFormula(_read_text(text, d))
     return plain.fun, plain.grad
 
 

@@ -1,45 +1,43 @@
-"""`Smoothed`, a formula's Gaussian homotopy: what `slgh.smooth` returns."""
+"""`Smoothed`, the Gaussian homotopy of a formula, and how it is assembled from rules."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
+from numpy.typing import NDArray
 
-from slgh import checks
-from slgh.smoothing import NotInClosedForm
-from slgh.smoothing.bodies import Body, cut
-from slgh.smoothing.formula import Formula, read_formula
-from slgh.smoothing.gaussian import Names
+from slgh.smoothing.bodies import Body, IndexRange, split_formula
+from slgh.smoothing.errors import NotInClosedForm
+from slgh.smoothing.formula import Formula
+from slgh.smoothing.gaussian import SubexpressionNames, as_erf
 from slgh.smoothing.nodes import FALLBACKS, Nodes
-from slgh.smoothing.normal import as_erf
-from slgh.smoothing.pieces import Piece, Runs, index_from
+from slgh.smoothing.pieces import Piece
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp
-from slgh.smoothing.rules import Averaged, Closed, Factors, Rule, T, resolve
+from slgh.smoothing.rules import AveragedRule, ClosedFormRule, ProductRule, Rule, Scalar, T
 from slgh.smoothing.terms import factorize, smooth_expression
-from slgh.smoothing.time_limit import Clock, check_time, run_clock
+from slgh.smoothing.time_limit import check_time
 
 
 class Smoothed:
     r"""The Gaussian homotopy F(x, t) = E f(x + t u) of a formula, and its derivatives.
 
-    Points x are (..., d), radii t (...) or numbers, which broadcast against each other, of NumPy, PyTorch or JAX. f
-    itself is t = 0, `F(x)`; where f jumps, F(x, 0) is the mean of both sides.
+    Points x (..., d) and radii t (...) or numbers broadcast against each other. They are NumPy, PyTorch or JAX arrays.
+    f itself is F at t = 0, `F(x)`; where f jumps, F(x, 0) is the mean of both sides.
 
     Attributes
     ----------
     expression
-        F as a SymPy expression in `symbols` and `t`. Terms without a closed form stand in it as Expectation(term).
+        F as a SymPy expression in `symbols` and `t`. A term without a closed form is written Expectation(term).
     symbols, t
-        The symbols of the variables in order, as x is (for a vector of any length, the IndexedBase), and of the radius.
+        The symbols of the variables in the order of x (for a vector of any length, the IndexedBase), and of the radius.
     d
-        The number of variables, or None where the formula is for any.
+        The number of variables, or None if the formula holds for any number.
     """
 
     def __init__(self, formula: Formula, fallback: str | None, nodes: int | None, coarse: bool = False) -> None:
@@ -49,12 +47,12 @@ class Smoothed:
         self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes, coarse=coarse)
         self._singular = any(piece.rule.singular for piece in self._pieces)
 
-    def __reduce__(self) -> Any:  # without a limit: what was built once is not refused on a busier machine
+    def __reduce__(self) -> Any:  # without a time limit: what was built once is not refused on a busier machine
         return Smoothed, self._made_of
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables in order; for a vector of any length none."""
+        """The names of the variables in order; empty for a vector of any length."""
         if self._formula.names or self.d is None:
             return self._formula.names
         return tuple(f"{self._formula.vector}[{i}]" for i in range(self.d))
@@ -65,7 +63,7 @@ class Smoothed:
         if formula.vector is not None:
             base = sp.IndexedBase(formula.vector)
             return base if self.d is None else tuple(base[i] for i in range(self.d))
-        own = {ours.name: theirs for ours, theirs in formula.own}
+        own = {symbol.name: own for symbol, own in formula.user_symbols}
         return tuple(own.get(name, sp.Symbol(name)) for name in formula.names)
 
     @cached_property
@@ -85,22 +83,23 @@ class Smoothed:
         )
 
     def value(self, x: Any, t: Any) -> Any:
-        """F(x, t), (...)."""
+        """Return F(x, t), (...)."""
         return self._sum("value", x, t)
 
     def dt(self, x: Any, t: Any) -> Any:
-        """The derivative of F by t, (...)."""
+        """Return the derivative of F by t, (...)."""
         return self._sum("dt", x, t)
 
     def trace(self, x: Any, t: Any) -> Any:
-        """The trace of the Hessian of F, (...)."""
+        """Return the trace of the Hessian of F, (...)."""
         return self._sum("trace", x, t)
 
     def grad(self, x: Any, t: Any) -> Any:
-        """The gradient of F by x, (..., d)."""
+        """Return the gradient of F by x, (..., d)."""
         x, t, xp = self._read(x, t)
         d = x.shape[-1]
         slopes = [slope for piece in self._pieces for slope in piece.slopes(x, t, xp)]
+        # Most formulas need no scatter: one piece over all variables, or one slope per variable in order.
         if len(slopes) == 1 and slopes[0][0] == slice(0, d, 1):
             return slopes[0][1]
         if len(slopes) == d and all(where == slice(i, i + 1, 1) for i, (where, _) in enumerate(slopes)):
@@ -114,13 +113,13 @@ class Smoothed:
         return found
 
     def fun(self, x: Any) -> Any:
-        """f(x), which is F(x, 0)."""
+        """Return f(x), which is F(x, 0)."""
         return self.value(x, 0.0)
 
     __call__ = fun
 
     def error(self, x: Any, t: Any) -> Any:
-        """An estimate of the error of F(x, t), (...): 0 in closed form, else how far half the nodes are from all."""
+        """Return an estimate of the error of F(x, t), (...): 0 in closed form, else the change from half the nodes."""
         value = self.value(x, t)
         if not self._approximate:
             return 0 * value
@@ -130,13 +129,13 @@ class Smoothed:
     def _coarse(self) -> Smoothed:
         return Smoothed(*self._made_of[:3], coarse=True)
 
-    def _sum(self, what: str, x: Any, t: Any) -> Any:
+    def _sum(self, kind: Scalar, x: Any, t: Any) -> Any:
         x, t, xp = self._read(x, t)
-        found = [getattr(piece, what)(x, t, xp) for piece in self._pieces]
+        found = [piece.scalar(kind, x, t, xp) for piece in self._pieces]
         return sum(found[1:], found[0])
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
-        """x (..., d) and t (...) as arrays of one library, dtype and leading shape, and the library's namespace."""
+        """Return x (..., d) and t (...) as arrays of one library, dtype and leading shape, and its namespace."""
         if not is_array_api_obj(x):
             x = np.asarray(x, float)
         xp = array_namespace(x)
@@ -154,7 +153,9 @@ class Smoothed:
         if tuple(t.shape) != shape:
             shape = np.broadcast_shapes(shape, tuple(t.shape))
             x, t = xp.broadcast_to(x, (*shape, x.shape[-1])), xp.broadcast_to(t, shape)
-        if self._singular:  # a half-line's density divides by t: 0 becomes what is 0 after it is squared
+        if (
+            self._singular
+        ):  # the density of a half-line divides by t: take a t whose square vanishes but is no underflow
             least = float(xp.finfo(x.dtype).smallest_normal) ** 0.2
             t = xp.where(xp.abs(t) < least, xp.full_like(t, least), t)
         return x, t, xp
@@ -175,65 +176,62 @@ class Smoothed:
         return f"$F = {sp.latex(self.expression)}$"
 
 
-def build(
-    formula: Any,
-    *,
-    d: int | None,
-    variables: Sequence[str] | None,
-    fallback: str | None,
-    nodes: int | None,
-    max_seconds: float | None,
-) -> Smoothed:
-    """What `slgh.smooth` does."""
-    if fallback is not None:
-        checks.choice("fallback", fallback, list(FALLBACKS))
-    if nodes is not None:
-        checks.count("nodes", nodes)
-    if max_seconds is not None:
-        checks.real("max_seconds", max_seconds, above=0)
-    with run_clock(None if max_seconds is None else Clock(max_seconds)):
-        return Smoothed(read_formula(formula, d, variables), fallback, nodes)
+class UnsmoothedFormula:
+    """A formula and its gradient at points (..., d), NumPy arrays. No closed form of the homotopy is needed."""
+
+    def __init__(self, formula: Formula) -> None:
+        self._pieces = [
+            Piece(body=body, rule=ClosedFormRule(body.expression, body.z, {}, body.indices.index))
+            for body in split_formula(formula)
+        ]
+
+    def fun(self, x: NDArray[Any]) -> Any:
+        """Return f(x), (...)."""
+        t = np.zeros(x.shape[:-1], x.dtype)
+        return sum(piece.scalar("value", x, t, np) for piece in self._pieces)
+
+    def grad(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return the gradient of f, (..., d)."""
+        t, found = np.zeros(x.shape[:-1], x.dtype), np.zeros_like(x)
+        for piece in self._pieces:
+            for where, slope in piece.slopes(x, t, np):
+                found[..., where] += slope
+        return found
 
 
 def assemble(
     formula: Formula, fallback: str | None, nodes: int | None, *, coarse: bool
-) -> tuple[list[Piece], list[Any], int]:
-    """The pieces that F is evaluated by, its terms as expressions, and how many nodes an axis there are, or 0."""
-    pieces: list[Piece] = []
-    terms: list[Any] = []
-    used: list[int] = []
-
-    def choose_nodes(m: int) -> Nodes:
-        u, w = FALLBACKS[str(fallback)](nodes, m, coarse=coarse)
-        used.append(round(len(w) ** (1 / m)) if fallback == "quadrature" else len(w) // 2)
-        return u, w
-
-    for body in cut(formula):
+) -> tuple[list[Piece], list[Any], bool]:
+    """Return the pieces that evaluate F, the terms of its expression, and True if any of them is approximate."""
+    pieces, terms, approximate = list[Piece](), list[Any](), False
+    for body in split_formula(formula):
         check_time()
-        name = Names()
+        name = SubexpressionNames()
         closed, left = smooth_expression(body.expression, body.z, T, name)
         if left and (fallback is None or any(error.infinite for _, error in left)):
             raise NotInClosedForm(no_closed_form(left, body, formula))
         if left and body.product:
             closed, left = sp.S.Zero, [(body.expression, left[0][1])]
         if closed != 0:
-            rule: Rule = Closed(closed, body.z, name.meaning, body.runs.index)
-            pieces.append(Piece(runs=body.runs, rule=rule, product=body.product, factor=body.factor))
-            terms.append(written(resolve(closed, name.meaning), body, formula))
+            rule: Rule = ClosedFormRule(closed, body.z, name.definitions, body.indices.index)
+            pieces.append(Piece(body=body, rule=rule))
+            terms.append(body.in_formula(closed.xreplace(name.definitions), formula))
         for term, _ in left:
-            own = [k for k, s in enumerate(body.z) if s in term.free_symbols]
-            runs = replace(body.runs, offsets=tuple(body.runs.offsets[k] for k in own))
-            rule = averaged(term, tuple(body.z[k] for k in own), body.runs.index, choose_nodes)
-            pieces.append(Piece(runs=runs, rule=rule, product=body.product, factor=body.factor))
-            terms.append(written(sp.Function("Expectation")(term), body, formula))
-    if not pieces:  # a formula that is 0
-        z = sp.Symbol("z0", real=True)
-        pieces.append(Piece(runs=Runs(offsets=(0,)), rule=Closed(sp.S.Zero, (z,), {}, index_from(0))))
-    return pieces, terms, max(used, default=0)
+            approximate = True
+            own = body.with_placeholders([k for k, s in enumerate(body.z) if s in term.free_symbols])
+            rule = averaged_rule(
+                term, own.z, own.indices.index, partial(FALLBACKS[str(fallback)], nodes=nodes, coarse=coarse)
+            )
+            pieces.append(Piece(body=own, rule=rule))
+            terms.append(body.in_formula(sp.Function("Expectation")(term), formula))
+    if not pieces:  # the formula is 0
+        zero = Body(expression=sp.S.Zero, z=(sp.Symbol("z0", real=True),), indices=IndexRange(offsets=(0,)))
+        pieces.append(Piece(body=zero, rule=ClosedFormRule(zero.expression, zero.z, {}, zero.indices.index)))
+    return pieces, terms, approximate
 
 
-def averaged(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes: Callable[[int], Nodes]) -> Rule:
-    """A term without a closed form, by nodes; factors that share no variable each by their own."""
+def averaged_rule(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes: Callable[[int], Nodes]) -> Rule:
+    """Return a rule for a term without a closed form. Factors that share no variable get a rule each."""
     constant, factors = term.as_independent(*z, as_Add=False)
     groups = [held_as_exp(group) for group in factorize(factors, z)]
     if len(groups) == 1:
@@ -241,24 +239,25 @@ def averaged(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes
         rank = len(z) if direction is None else 1
         u, w = choose_nodes(rank)
         jumps = term.has(sp.sign, sp.Heaviside, sp.Piecewise)
-        bends = term.has(sp.Abs, sp.Max, sp.Min) and not np.allclose(w, w[0])  # not where nodes are samples
+        bends = term.has(sp.Abs, sp.Max, sp.Min) and not np.allclose(w, w[0])  # equal weights: nodes are samples
         u = u if direction is None else u * direction
-        return Averaged(term, z, u, w, index=index, rank=rank, stein=jumps or bends)
-    rules: list[Rule] = []
-    owners = []
-    for k, group in enumerate(groups):
+        return AveragedRule(term, z, u, w, index=index, rank=rank, stein=jumps or bends)
+    groups[0] = constant * groups[0]
+    rules, owners = list[Rule](), []
+    for group in groups:
         own = tuple(s for s in z if s in group.free_symbols)
         owners.append([z.index(s) for s in own])
-        group = constant * group if k == 0 else group
-        name = Names()
+        name = SubexpressionNames()
         closed, left = smooth_expression(group, own, T, name)
-        closed_rule = partial(Closed, closed, own, name.meaning, index)
-        rules.append(averaged(group, own, index, choose_nodes) if left else closed_rule())
-    return Factors(rules, owners)
+        if left:
+            rules.append(averaged_rule(group, own, index, choose_nodes))
+        else:
+            rules.append(ClosedFormRule(closed, own, name.definitions, index))
+    return ProductRule(rules, owners)
 
 
 def ridge(term: Any, z: tuple[sp.Symbol, ...]) -> Any:
-    """The unit vector a, where the term is a function of a'z alone, which takes nodes along a only; or None."""
+    """Return the unit vector a if the term is a function of a'z alone, so that nodes along a suffice; or None."""
     if len(z) == 1:
         return None
     slopes = [sp.diff(term, s) for s in z]
@@ -270,10 +269,10 @@ def ridge(term: Any, z: tuple[sp.Symbol, ...]) -> Any:
 
 
 def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Formula) -> str:
-    """The error that names the terms without a closed form, and what may be done."""
+    """Return an error message that names the terms without a closed form, and says what to do."""
 
     def show(part: Any) -> str:
-        return str(in_variables(held_as_exp(part), body, formula))[:200]
+        return str(body.in_variables(held_as_exp(part), formula))[:200]
 
     terms = "; ".join(f"{show(term)}, because {error.why} {show(error.blame)}" for term, error in left)
     if any(error.infinite for _, error in left):
@@ -282,28 +281,3 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
         f"`formula` has no closed form under a Gaussian in {terms}. Pass fallback='quadrature' (Gauss-Hermite, for "
         "terms of up to 4 variables) or fallback='sampling', or minimize the function itself by a zeroth-order method."
     )
-
-
-def written(expression: Any, body: Body, formula: Formula) -> Any:
-    """A body's expression in placeholders, in the variables of the formula, with the sum or product around it."""
-    shown, runs = in_variables(expression, body, formula), body.runs
-    if is_single(runs):
-        return body.factor * shown
-    if formula.vector is None:
-        return sp.Add(*(in_variables(expression, body, formula, shift) for shift in range(runs.stop)))
-    return body.factor * (sp.Product if body.product else sp.Sum)(shown, (runs.index, runs.start, runs.stop - 1))
-
-
-def in_variables(part: Any, body: Body, formula: Formula, shift: int = 0) -> Any:
-    """A part of a body, also a condition, in the variables of the formula; plain ones at this value of the index."""
-    if formula.vector is None:
-        names = [formula.names[offset + shift] for offset in body.runs.offsets]
-        return part.xreplace({z: sp.Symbol(name, real=True) for z, name in zip(body.z, names, strict=True)})
-    x, runs = sp.IndexedBase(formula.vector, real=True), body.runs
-    index = sp.S.Zero if is_single(runs) else runs.index
-    return part.xreplace({z: x[runs.slope * index + o] for z, o in zip(body.z, runs.offsets, strict=True)})
-
-
-def is_single(runs: Runs) -> bool:
-    """Return True if the index has only one value."""
-    return bool(runs.start == 0 and runs.stop == 1)

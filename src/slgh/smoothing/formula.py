@@ -1,4 +1,4 @@
-"""Reading what a user calls a formula: text, a SymPy expression, or a function of symbols."""
+"""Read a formula: text, a SymPy expression, or a function of symbols."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from slgh.smoothing.time_limit import check_time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formula:
-    """A formula with its variables in order: names, or the components of one vector."""
+    """A formula and its variables in order, which are names or the components of one vector."""
 
     expression: Any
-    """In real symbols, or components of a real vector."""
+    """An expression in real symbols, or in components of a real vector."""
     names: tuple[str, ...]
     """The plain variables; empty for a vector."""
     vector: str | None
     d: int | None
-    """The number of variables, where it is known."""
+    """The number of variables, or None if any number >= `least` is possible."""
     least: int
     """The least number of variables."""
-    own: tuple[tuple[Any, Any], ...] = ()
-    """The user's own symbols for ours, where they differ: those of a SymPy expression have their own assumptions."""
+    user_symbols: tuple[tuple[Any, Any], ...] = ()
+    """Pairs of a real symbol and the user's own symbol of a SymPy expression, which may have other assumptions."""
 
 
 def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -> Formula:
-    """A formula from text, a SymPy expression, or a function of symbols."""
+    """Return the formula of a text, a SymPy expression, or a function of symbols."""
     if d is not None:
         checks.count("d", d)
     if variables is not None and (isinstance(variables, str) or not all(isinstance(v, str) for v in variables)):
@@ -78,9 +78,9 @@ def read_plain(
     *,
     keep: bool,
 ) -> Formula:
-    """A formula in plain variables; `mentioned` are those of the text, also where they cancelled.
+    """Return a formula in plain variables. `mentioned` are those in the text, even if they cancel.
 
-    `keep`: the symbols are the user's own.
+    If `keep`, the symbols are the user's own.
     """
     found = {s.name for s in plain}
     if len(found) < len(plain):
@@ -99,15 +99,17 @@ def read_plain(
         vector=None,
         d=len(names),
         least=len(names),
-        own=tuple((ours, theirs) for theirs, ours in real.items()) if keep else (),
+        user_symbols=tuple((symbol, own) for own, symbol in real.items()) if keep else (),
     )
 
 
 def read_vector(expression: Any, name: str, d: int | None, highest: int) -> Formula:
-    """A formula in x[0], x[1], ... or x[i]; `highest` is the highest subscript of the text, also where it cancelled."""
+    """Return a formula in x[0], x[1], ... or x[i]. `highest` is the highest subscript in the text, even canceled."""
     base = sp.IndexedBase(name, real=True)
     if any(len(a.indices) != 1 for a in expression.atoms(sp.Indexed)):
-        raise ValueError(f"`formula` must have one subscript a variable, as in {name}[i]; got {str(expression)[:200]}.")
+        raise ValueError(
+            f"`formula` must have one subscript per variable, as in {name}[i]; got {str(expression)[:200]}."
+        )
     expression = expression.replace(lambda e: isinstance(e, sp.Indexed), lambda e: base[e.indices])
     fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
     if min(fixed, default=0) < 0:
@@ -121,7 +123,7 @@ def read_vector(expression: Any, name: str, d: int | None, highest: int) -> Form
 
 
 def natural(name: str) -> list[Any]:
-    """So that x2 comes before x10.
+    """Return a sort key that puts x2 before x10.
 
     >>> sorted(["x10", "y", "x2"], key=natural)
     ['x2', 'x10', 'y']
@@ -129,8 +131,8 @@ def natural(name: str) -> list[Any]:
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
-class Timed(np.ndarray[Any, Any]):
-    """An array of symbols that checks the time where one is taken: Python's sum of symbols takes quadratic time."""
+class TimeCheckedArray(np.ndarray[Any, Any]):
+    """An array of symbols that checks the time at each access: Python's sum of symbols takes quadratic time."""
 
     def __getitem__(self, key: Any) -> Any:
         check_time()
@@ -143,7 +145,7 @@ class Timed(np.ndarray[Any, Any]):
 def call_with_symbols(
     function: Callable[..., Any], d: int | None, variables: Sequence[str] | None
 ) -> tuple[Any, Sequence[str] | None]:
-    """Call a function with symbols instead of numbers: one an argument, or with `d` one vector of them."""
+    """Call a function with symbols instead of numbers: one per argument, or with `d` one vector of them."""
     try:
         kinds = inspect.signature(function).parameters
     except ValueError:
@@ -151,7 +153,7 @@ def call_with_symbols(
     parameters = [name for name, p in kinds.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(parameters) == 1 and d is not None:
         x = sp.IndexedBase(parameters[0], real=True)
-        given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object).view(Timed),)
+        given: tuple[Any, ...] = (np.array([x[i] for i in range(d)], dtype=object).view(TimeCheckedArray),)
     else:
         variables = parameters if variables is None else variables
         given = tuple(sp.Symbol(name, real=True) for name in variables)

@@ -5,8 +5,8 @@ Let Z = z + t u, u ~ N(0, I), and let
 .. math:: f(z) = p(z)\, \exp\left(-\tfrac12 (z - c)^\top A (z - c) + b^\top z\right) \times
     \begin{cases} 1 \\ \cos(k^\top z + \theta) \\ H(a^\top z + h) \end{cases}, \qquad A b = 0,
 
-with p a polynomial and H a half-line's indicator (or, softened by a variance :math:`\tau^2`, the normal distribution
-function). Completing the square makes E f(Z) an expectation over another Gaussian, :math:`N(m, t^2 S)`:
+with p a polynomial and H the indicator of a half-line (or, softened by a variance :math:`\tau^2`, the normal
+distribution function). Completing the square makes E f(Z) an expectation over another Gaussian, :math:`N(m, t^2 S)`:
 
 .. math::
     S &= (I + t^2 A)^{-1}, \qquad m = c + S (z - c) + t^2 b \\
@@ -16,22 +16,58 @@ function). Completing the square makes E f(Z) an expectation over another Gaussi
 - Alone, :math:`E p(W) = P(m)` with P the heat flow :math:`\exp(\tfrac12 \sum_{ij} t^2 S_{ij} \partial_i \partial_j) p`.
 - A wave shifts the mean into the complex plane: :math:`E\, p(W) e^{i k^\top W} = e^{i k^\top m - t^2 k^\top S k / 2}
   P(m + i t^2 S k)`.
-- A half-line is conditioned on :math:`l = a^\top W + h + \tau w \sim N(\mu, v)`; given l, W is Gaussian again, and what
-  is left are the moments of l on the half-line.
+- A half-line is conditioned on :math:`l = a^\top W + h + \tau w \sim N(\mu, v)`. Given l, W is Gaussian again, and the
+  moments of l on the half-line remain. They consist of
 
-The form with a center c, not with expanded quadratics, is what keeps digits where c is large.
+.. math:: \Phi(\mu, v) = P(\mu + \sqrt v\, w \ge 0), \qquad
+    \varphi(\mu, v) = \frac{1}{\sqrt{2 \pi v}} \exp\left(-\frac{\mu^2}{2 v}\right).
+
+The quadratic form keeps its center c and is not expanded, so that no digits are lost if c is large.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import mpmath
 import sympy as sp
 
-from slgh.smoothing.normal import normal_cdf, normal_pdf
 from slgh.smoothing.time_limit import check_time
+
+MAX_SYMBOLIC_SIZE = 3
+"""Maximum number of variables for which a matrix is inverted by formula; beyond, numerically, by its eigenvectors."""
+
+
+class normal_cdf(sp.Function):  # type: ignore[misc]
+    """Phi(mu, v): the probability that a normal variable with mean mu and variance v is positive.
+
+    The derivatives of `normal_cdf` and `normal_pdf` stay within the pair, so that no 1/v is left where it cancels: v
+    may be 0.
+    """
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        mu, v = self.args
+        return normal_pdf(mu, v) if argindex == 1 else -mu / (2 * v) * normal_pdf(mu, v)
+
+
+class normal_pdf(sp.Function):  # type: ignore[misc]
+    """phi(mu, v): the density of that variable at 0."""
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        mu, v = self.args
+        return -mu / v * self if argindex == 1 else (mu**2 / (2 * v**2) - 1 / (2 * v)) * self
+
+
+def as_erf(expression: Any) -> Any:
+    """Return the expression with both written in functions that SymPy knows."""
+    return expression.replace(normal_cdf, lambda mu, v: (1 + sp.erf(mu / sp.sqrt(2 * v))) / 2).replace(
+        normal_pdf, lambda mu, v: sp.exp(-(mu**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +80,21 @@ class HalfLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One canonical term: polynomial * exp(exponent) * cos(phase) * half-line; the last two not both."""
+    """A canonical term: polynomial * exp(exponent) * cos(phase) * half-line. It has no phase or no half-line."""
 
+    variables: tuple[sp.Symbol, ...]
     polynomial: sp.Expr
-    exponent: sp.Expr = sp.S.Zero
-    """At most quadratic."""
+    exponent: sp.Expr
+    """A polynomial of degree at most 2."""
     phase: sp.Expr | None = None
     """A linear form, or None."""
     halfline: HalfLine | None = None
-    variables: tuple[sp.Symbol, ...] = field(default=())
 
 
 def heat(p: Any, z: tuple[sp.Symbol, ...], covariance: Any) -> Any:
-    r"""E p(z + w), w ~ N(0, C), for a polynomial p: :math:`\sum_k \frac{1}{k!} (\frac12 \sum C_{ij} ∂_i ∂_j)^k p`.
+    r"""Return E p(z + w), w ~ N(0, C), for a polynomial p.
+
+    .. math:: \sum_k \frac{1}{k!} \left(\frac12 \sum_{ij} C_{ij} \partial_i \partial_j\right)^k p
 
     The first term is p as it was written, so that nothing is lost at covariance 0.
     """
@@ -74,49 +112,49 @@ def heat(p: Any, z: tuple[sp.Symbol, ...], covariance: Any) -> Any:
         found.append(term)
 
 
-class Names:
+class SubexpressionNames:
     """Names for subexpressions of z and t, so that expanding and differentiating do not copy them over and over."""
 
     def __init__(self) -> None:
-        self.meaning: dict[Any, Any] = {}
+        self.definitions: dict[Any, Any] = {}
         self._known: dict[Any, Any] = {}
 
     def __call__(self, expression: Any) -> Any:
-        """A name for a sum; anything simpler stays as it is."""
+        """Return a name for a sum. Anything simpler is returned unchanged."""
         if not expression.has(sp.Add):
             return expression
         if expression not in self._known:
             symbol = self._known[expression] = sp.Dummy("n", real=True)
-            self.meaning[symbol] = expression
+            self.definitions[symbol] = expression
         return self._known[expression]
 
 
-def smooth_term(term: Term, t: sp.Symbol, name: Names) -> Any:
-    """E of the term at z + t u."""
+def smooth_term(term: Term, t: sp.Symbol, name: SubexpressionNames) -> Any:
+    """Return the expectation of the term at z + t u."""
     z = term.variables
     quadratic = Quadratic.of(term.exponent, z)
     S, AS, det = quadratic.shrinkage(t)
     mean = quadratic.mean(S, t).applyfunc(name)
     weight = quadratic.weight(AS, det, t)
     if term.halfline is not None:
-        return weight * halfline(term.polynomial, term.halfline, z, mean, S, t, name)
+        return weight * smooth_halfline(term.polynomial, term.halfline, z, mean, S, t, name)
     P = heat(term.polynomial, z, (t**2 * S).applyfunc(name))
     if term.phase is None:
-        return weight * moved(P, z, mean)
+        return weight * at_point(P, z, mean)
     k = sp.Matrix([sp.diff(term.phase, s) for s in z])
     damping = sp.exp(-(t**2) * (k.T * S * k)[0] / 2)
-    phase = moved(term.phase, z, mean)
-    real, imaginary = parts(P, z, (t**2 * S * k).applyfunc(name))
-    return weight * damping * (moved(real, z, mean) * sp.cos(phase) - moved(imaginary, z, mean) * sp.sin(phase))
+    phase = at_point(term.phase, z, mean)
+    real, imaginary = complex_parts(P, z, (t**2 * S * k).applyfunc(name))
+    return weight * damping * (at_point(real, z, mean) * sp.cos(phase) - at_point(imaginary, z, mean) * sp.sin(phase))
 
 
-def moved(p: Any, z: tuple[sp.Symbol, ...], mean: Any) -> Any:
-    """p at the mean."""
-    return p.xreplace(dict(zip(z, mean, strict=True)))
+def at_point(p: Any, z: tuple[sp.Symbol, ...], point: Any) -> Any:
+    """Return p with `point` in place of z."""
+    return p.xreplace(dict(zip(z, point, strict=True)))
 
 
-def parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, Any]:
-    """The real and imaginary part of a polynomial at z + i shift, by Taylor's series in the shift."""
+def complex_parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, Any]:
+    """Return the real and imaginary part of a polynomial at z + i shift, by Taylor's series in the shift."""
     totals, term, k = [p, sp.S.Zero], p, 0
     while True:
         k += 1
@@ -127,8 +165,10 @@ def parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, Any]:
         totals[k % 2] += term if k % 4 < 2 else -term
 
 
-def halfline(p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any, t: sp.Symbol, name: Names) -> Any:
-    r"""E p(W) H(l), W ~ N(mean, t^2 S), l = form(W) + tau w.
+def smooth_halfline(
+    p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any, t: sp.Symbol, name: SubexpressionNames
+) -> Any:
+    r"""Return E p(W) H(l), W ~ N(mean, t^2 S), l = form(W) + tau w.
 
     With :math:`\delta = l - \mu` and :math:`K = \operatorname{cov}(W, l) / v`, W given l has mean :math:`m + K \delta`
     and covariance :math:`t^2 S - v K K^\top`. The moments on the half-line follow
@@ -136,7 +176,7 @@ def halfline(p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any
     .. math:: h_0 = \Phi, \quad h_1 = v \varphi, \quad h_j = (-\mu)^{j-1} v \varphi + (j - 1) v\, h_{j-2}.
     """
     a = sp.Matrix([sp.diff(line.form, s) for s in z])
-    mu = moved(line.form, z, mean)
+    mu = at_point(line.form, z, mean)
     spread = (a.T * S * a)[0]
     v = sp.expand(t**2 * spread) + line.softness
     K = S * a / spread if line.softness == 0 else t**2 * S * a / v
@@ -149,11 +189,7 @@ def halfline(p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any
     moments = [cdf, v * pdf]
     for j in range(2, len(coefficients)):
         moments.append((-mu) ** (j - 1) * v * pdf + (j - 1) * v * moments[j - 2])
-    return sp.Add(*(moved(c, z, mean) * h for c, h in zip(coefficients, moments, strict=False)))
-
-
-SYMBOLIC = 3
-"""Up to so many variables a matrix is inverted by formula; beyond, numerically, by its eigenvectors."""
+    return sp.Add(*(at_point(c, z, mean) * h for c, h in zip(coefficients, moments, strict=False)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,33 +229,30 @@ class Quadratic:
         return cls(z=z, A=sp.Matrix([A]), c=sp.Matrix([c]), b=sp.Matrix([b]), constant=constant)
 
     def shrinkage(self, t: sp.Symbol) -> tuple[Any, Any, Any]:
-        """S = (I + t^2 A)^-1, A S, and det S."""
+        """Return S = (I + t^2 A)^-1, A S, and det S."""
         one = sp.eye(len(self.z))
         if not any(self.A):
             return one, self.A, sp.Integer(1)
         if len(self.z) == 1:
             s = 1 / (1 + t**2 * self.A[0])
             return sp.Matrix([s]), sp.Matrix([self.A[0] * s]), s
-        if len(self.z) <= SYMBOLIC or self.A.free_symbols:
+        if len(self.z) <= MAX_SYMBOLIC_SIZE or self.A.free_symbols:
             S = (one + t**2 * self.A).inv(method="ADJ").applyfunc(sp.cancel)
             return S, (self.A * S).applyfunc(sp.cancel), 1 / sp.expand((one + t**2 * self.A).det())
         with mpmath.workdps(30):
             values, vectors = mpmath.eigsy(mpmath.matrix(self.A.evalf(30).tolist()))
             V = sp.Matrix(vectors.tolist())
-        shrunk = [1 / (1 + t**2 * sp.Float(v, 30)) for v in values]
-        S = V * sp.diag(*shrunk) * V.T
-        return (
-            S,
-            V * sp.diag(*(sp.Float(v, 30) * s for v, s in zip(values, shrunk, strict=True))) * V.T,
-            sp.Mul(*shrunk),
-        )
+        eigenvalues = [sp.Float(v, 30) for v in values]
+        shrunk = [1 / (1 + t**2 * v) for v in eigenvalues]
+        AS = V * sp.diag(*(v * s for v, s in zip(eigenvalues, shrunk, strict=True))) * V.T
+        return V * sp.diag(*shrunk) * V.T, AS, sp.Mul(*shrunk)
 
     def mean(self, S: Any, t: sp.Symbol) -> Any:
-        """m = c + S (z - c) + t^2 b."""
+        """Return m = c + S (z - c) + t^2 b."""
         return self.c + S * (sp.Matrix(self.z) - self.c) + t**2 * self.b
 
     def weight(self, AS: Any, det: Any, t: sp.Symbol) -> Any:
-        """sqrt(det S) exp(...), what completing the square leaves in front."""
+        """Return sqrt(det S) exp(...), the factor that completing the square leaves in front."""
         z = sp.Matrix(self.z)
         offset = z - self.c
         exponent = self.constant + (self.b.T * z)[0] + t**2 * sp.expand((self.b.T * self.b)[0]) / 2

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import sympy as sp
 
-from slgh.smoothing import FormulaError, FormulaTooLarge
+from slgh.smoothing.errors import FormulaError, FormulaTooLarge
 from slgh.smoothing.time_limit import check_time
 
 LENGTH, NODES, DEPTH = 20_000, 10_000, 60

@@ -1,4 +1,4 @@
-r"""Smoothing of any Python function of few variables, or of a sum over single variables, by quadrature."""
+r"""Smooth a Python function of few variables, or a sum of functions of single variables, by quadrature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from slgh import checks
-from slgh.smoothing.nodes import MOST, PER_AXIS, Kept, at_least, gauss_hermite
+from slgh.smoothing.nodes import MAX_NODES, NODES_PER_AXIS, CachedNodes, gauss_hermite, raise_radius
 
 
 class Quadrature:
@@ -20,23 +20,23 @@ class Quadrature:
         \nabla_x F \approx \frac1t \sum_j w_j (f(x + t u_j) - f(x))\, u_j, \quad
         \operatorname{tr} \operatorname{Hess} F \approx \frac{1}{t^2} \sum_j w_j (f(x + t u_j) - f(x)) (|u_j|^2 - d)
 
-    with n nodes an axis, :math:`n^d` in all; :math:`\partial F / \partial t` is t times the trace. Values of f suffice.
+    with n nodes per axis, :math:`n^d` in all. :math:`\partial F / \partial t` is t times the trace.
 
     Parameters
     ----------
     fun
-        Maps points (..., d) to values (...), of NumPy, PyTorch or JAX arrays; or with `separable` to terms (..., d), of
-        which term i depends on variable i alone, and f is their sum.
+        Maps points (..., d) to values (...), as NumPy, PyTorch or JAX arrays; or with `separable` to terms (..., d)
+        whose sum is f, where term i depends on variable i alone.
     nodes
-        n; by default 128, 64, 20, 10 for 1 to 4 variables, and 128 for a separable sum.
+        n. By default 128, 64, 20, 10 for 1 to 4 variables, and 128 for a separable sum.
     separable
-        Take the quadrature along each variable on its own: n evaluations in any number of variables.
+        Integrate along each variable on its own: n evaluations for any number of variables.
 
     Notes
     -----
-    Smooth functions converge faster than any power of n, kinks and jumps slowly; `error` estimates how well. The rule
-    sees structure down to about t / sqrt(n). Derivatives divide by t, so that they are taken at t >= eps^(1/3)
-    (gradient) or eps^(1/4) (trace), eps that of the dtype. A run counts an evaluation of F as one.
+    For smooth functions the error falls faster than any power of n, for kinks and jumps slowly; `error` estimates it.
+    The rule resolves structure down to about t / sqrt(n). Derivatives divide by t, so they are taken at t >= eps^(1/3)
+    (gradient) or t >= eps^(1/4) (trace), where eps is that of the dtype. A run counts an evaluation of F as one.
 
     Examples
     --------
@@ -55,86 +55,77 @@ class Quadrature:
         if nodes is not None:
             checks.count("nodes", nodes, 2)
         self.fun, self.nodes, self.separable = fun, nodes, separable
-        self._rules: dict[tuple[int, int], Kept] = {}
+        self._rules: dict[tuple[int, int], CachedNodes] = {}
 
     def value(self, x: Any, t: Any) -> Any:
-        """F(x, t), (...)."""
+        """Return F(x, t), (...)."""
         x, t, xp = self._read(x, t)
-        values, _, w = self._around(x, t, self._per_axis(x))
-        return self._total(xp.sum(values * self._along(w), axis=self._axis), xp)
+        values, _, w = self._at_nodes(x, t, self._nodes_per_axis(x))
+        return self._integrate(values, w, xp)
 
     def grad(self, x: Any, t: Any) -> Any:
-        """The gradient of F by x, (..., d)."""
+        """Return the gradient of F by x, (..., d)."""
         x, t, xp = self._read(x, t)
-        t = at_least(t, 1 / 3, xp)
+        t = raise_radius(t, 1 / 3, xp)
         rise, u, w = self._rise(x, t)
         if self.separable:
             return xp.sum(rise * (w * u[:, 0])[:, None], axis=-2) / t[..., None]
         return xp.sum((rise * w)[..., None] * u, axis=-2) / t[..., None]
 
     def trace(self, x: Any, t: Any) -> Any:
-        """The trace of the Hessian of F, (...)."""
+        """Return the trace of the Hessian of F, (...)."""
         x, t, xp = self._read(x, t)
-        t = at_least(t, 1 / 4, xp)
+        t = raise_radius(t, 1 / 4, xp)
         rise, u, w = self._rise(x, t)
-        weights = self._along(w * (xp.sum(u * u, axis=-1) - u.shape[-1]))
-        return self._total(xp.sum(rise * weights, axis=self._axis), xp) / (t * t)
+        return self._integrate(rise, w * (xp.sum(u * u, axis=-1) - u.shape[-1]), xp) / (t * t)
 
     def dt(self, x: Any, t: Any) -> Any:
-        """The derivative of F by t, (...)."""
+        """Return the derivative of F by t, (...)."""
         x, t, _ = self._read(x, t)
         return t * self.trace(x, t)
 
     def error(self, x: Any, t: Any) -> Any:
-        """An estimate of the error of F(x, t), (...): how far a rule with half the nodes is from it."""
+        """Return an estimate of the error of F(x, t), (...): the difference to a rule with half the nodes."""
         x, t, xp = self._read(x, t)
-        n = self._per_axis(x)
-        values, _, w = self._around(x, t, max(1, n // 2))
-        coarse = self._total(xp.sum(values * self._along(w), axis=self._axis), xp)
-        return xp.abs(self.value(x, t) - coarse)
+        values, _, w = self._at_nodes(x, t, max(1, self._nodes_per_axis(x) // 2))
+        return xp.abs(self.value(x, t) - self._integrate(values, w, xp))
 
-    @property
-    def _axis(self) -> int:
-        """The axis of the nodes."""
-        return -2 if self.separable else -1
+    def _integrate(self, values: Any, weights: Any, xp: Any) -> Any:
+        """Return the weighted sum (...) of values (..., J), or of terms (..., J, d)."""
+        if self.separable:
+            return xp.sum(xp.sum(values * weights[:, None], axis=-2), axis=-1)
+        return xp.sum(values * weights, axis=-1)
 
-    def _along(self, w: Any) -> Any:
-        """Weights (J,), to be multiplied with values (..., J) or terms (..., J, d)."""
-        return w[:, None] if self.separable else w
-
-    def _total(self, found: Any, xp: Any) -> Any:
-        """The sum over the variables of a separable sum."""
-        return xp.sum(found, axis=-1) if self.separable else found
-
-    def _per_axis(self, x: Any) -> int:
+    def _nodes_per_axis(self, x: Any) -> int:
         d = 1 if self.separable else x.shape[-1]
-        n = PER_AXIS.get(d, 0) if self.nodes is None else self.nodes
-        if n == 0 or n**d > MOST:
-            wanted = f"at most {max(PER_AXIS)} variables" if n == 0 else f"at most {MOST} nodes in all"
+        n = NODES_PER_AXIS.get(d, 0) if self.nodes is None else self.nodes
+        if n == 0 or n**d > MAX_NODES:
+            limit = f"at most {max(NODES_PER_AXIS)} variables" if n == 0 else f"at most {MAX_NODES} nodes in all"
             raise ValueError(
-                f"`fun` must have {wanted} for quadrature, got {d} variables"
+                f"`fun` must have {limit} for quadrature, got {d} variables"
                 + (f" with {n} nodes each" if n else "")
                 + ". Pass separable=True for a sum over single variables, or minimize fun by a zeroth-order method."
             )
         return n
 
-    def _around(self, x: Any, t: Any, n: int) -> tuple[Any, Any, Any]:
-        """f, or its terms, at x + t u for the nodes u, with u (J, d) and the weights (J,)."""
+    def _at_nodes(self, x: Any, t: Any, n: int) -> tuple[Any, Any, Any]:
+        """Return f, or its terms, at x + t u for the nodes u; u (J, d); and the weights (J,)."""
         d = 1 if self.separable else x.shape[-1]
         if (d, n) not in self._rules:
-            self._rules[d, n] = Kept(*gauss_hermite(d, n))
+            self._rules[d, n] = CachedNodes(*gauss_hermite(d, n))
         u, w = self._rules[d, n].like(x)
         return self._call(x[..., None, :] + t[..., None, None] * u), u, w
 
     def _rise(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
-        values, u, w = self._around(x, t, self._per_axis(x))
+        """Return f(x + t u) - f(x), u and the weights."""
+        values, u, w = self._at_nodes(x, t, self._nodes_per_axis(x))
         return values - self._call(x[..., None, :]), u, w
 
     def _call(self, points: Any) -> Any:
         found = self.fun(points)
         shape = tuple(points.shape) if self.separable else tuple(points.shape[:-1])
         if tuple(getattr(found, "shape", ())) != shape:
-            kind = "one term a variable" if self.separable else "one value a point"
+            kind = "one term per variable" if self.separable else "one value per point"
             raise ValueError(
                 f"`fun` must return {kind}, shape {shape} for points of shape {tuple(points.shape)}; got "
                 f"{tuple(getattr(found, 'shape', ()))}."
@@ -142,7 +133,7 @@ class Quadrature:
         return found
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
-        """x (..., d) and t (...) as arrays of one library, and its namespace."""
+        """Return x (..., d) and t (...) as arrays of one library, and its namespace."""
         if not is_array_api_obj(x):
             x = np.asarray(x, float)
         xp = array_namespace(x)

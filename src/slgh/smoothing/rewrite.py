@@ -1,7 +1,7 @@
-"""Rewriting what bends and jumps as half-lines, and powers of numbers as exponentials.
+"""Rewrite kinks and jumps with half-lines, and powers of numbers as exponentials.
 
-|x|, max, min, sign and cases become sums of terms times Heaviside functions of linear forms whose first variable has
-the factor 1, all facing the same way.
+|x|, max, min, sign and conditionals become sums of terms times Heaviside functions of linear forms. The coefficient of
+the first variable of each form is 1, so that parallel half-lines have the same direction.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from slgh.smoothing.time_limit import check_time
 Variables = tuple[sp.Symbol, ...]
 
 DIGITS = 30
-"""Digits of numbers that decide between cases: far more than a float has, so that no decision is wrong."""
+"""Digits of numbers that decide between cases: far more than a float has, so that rounding decides nothing."""
 
 
 class NoClosedForm(ValueError):
-    """A term that has no closed form here: why, and because of which part of it; `infinite`: F itself is infinite."""
+    """A term has no closed form: `why`, and the part to `blame`. If `infinite`, F itself is infinite."""
 
     def __init__(self, why: str, blame: Any, *, infinite: bool = False) -> None:
         super().__init__(f"{why} {blame}")
@@ -28,25 +28,25 @@ class NoClosedForm(ValueError):
 
 
 def present(expression: Any, z: Variables) -> Variables:
-    """The variables that occur."""
+    """Return the variables that occur in the expression."""
     free = expression.free_symbols
     return tuple(s for s in z if s in free)
 
 
-class Held(sp.Function):  # type: ignore[misc]
-    """exp(block), kept from joining its neighbors."""
+class HeldExp(sp.Function):  # type: ignore[misc]
+    """exp(block), which SymPy does not merge with other exponentials of a product."""
 
     nargs = 1
 
 
 def held_as_exp(expression: Any) -> Any:
-    """Held exponentials as what they are."""
-    return expression.replace(Held, sp.exp)
+    """Return the expression with held exponentials as ordinary ones."""
+    return expression.replace(HeldExp, sp.exp)
 
 
 def exponent_of(factor: Any, z: Variables) -> Any | None:
-    """g, where the factor is exp(g) or a positive number to the power g / log(number)."""
-    if isinstance(factor, Held | sp.exp):
+    """Return g if the factor is exp(g), or a positive number to the power g / log(number); else None."""
+    if isinstance(factor, HeldExp | sp.exp):
         return factor.args[0]
     if factor.is_Pow and factor.exp.has(*z) and not factor.base.has(*z) and factor.base.is_positive is not False:
         return factor.exp * sp.log(factor.base)
@@ -54,24 +54,28 @@ def exponent_of(factor: Any, z: Variables) -> Any | None:
 
 
 def rewrite(expression: Any, z: Variables) -> Any:
-    """Half-lines for |x|, max, min, sign and cases; exponentials for hyperbolic functions and powers of numbers."""
+    """Return the expression in half-lines and exponentials.
+
+    Half-lines replace |x|, max, min, sign and conditionals; exponentials replace hyperbolic functions and powers of
+    numbers.
+    """
 
     def visit(node: Any) -> Any:
         check_time()
         if not node.args or not node.has(*z):
-            return held_as_exp(node)  # Held(1), where a half-line in its exponent has become a number
+            return held_as_exp(node)  # HeldExp(1), if a half-line in its exponent has become a number
         if isinstance(node, sp.Piecewise):
             return cases(node, z, visit)
         node = node.func(*(visit(a) for a in node.args))
         if node.has(sp.Heaviside) and not is_ring(node):
             line = min(node.atoms(sp.Heaviside), key=sp.default_sort_key)
             above, below = (node.xreplace({line: side}) for side in (sp.S.One, sp.S.Zero))
-            if (above + below).has(sp.I, sp.zoo, sp.nan, sp.oo):  # as sqrt(sign(x)) for x < 0
+            if (above + below).has(sp.I, sp.zoo, sp.nan, sp.oo):  # such as sqrt(sign(x)) for x < 0
                 raise NoClosedForm("this is not a real number everywhere:", node)
             return line * visit(above) + (1 - line) * visit(below)
         exponent = exponent_of(node, z)
         if exponent is not None:
-            return sp.exp(exponent, evaluate=False) if isinstance(node, Held) else sp.exp(exponent)
+            return sp.exp(exponent, evaluate=False) if isinstance(node, HeldExp) else sp.exp(exponent)
         match node:
             case sp.Abs():
                 return node.args[0] * sign(node.args[0], z)
@@ -81,9 +85,8 @@ def rewrite(expression: Any, z: Variables) -> Any:
                 return (1 + sign(node.args[0], z)) / 2
             case sp.Max() | sp.Min():
                 return reduce(lambda a, b: larger(a, b, 1 if isinstance(node, sp.Max) else -1, z), node.args)
-            case (
-                sp.sinh() | sp.cosh()
-            ):  # not by SymPy, which also rewrites the sin of a number, as complex exponentials
+            case sp.sinh() | sp.cosh():
+                # SymPy's own rewriting would also turn the sin of a number into complex exponentials.
                 up, down = sp.exp(node.args[0]) / 2, sp.exp(-node.args[0]) / 2
                 return up + down if isinstance(node, sp.cosh) else up - down
         return node
@@ -92,7 +95,7 @@ def rewrite(expression: Any, z: Variables) -> Any:
 
 
 def is_ring(node: Any) -> bool:
-    """Whether the node is a sum, a product, a whole power or a half-line, which half-lines may stand in."""
+    """Return True for a sum, a product, a positive integer power or a half-line, in which half-lines may stay."""
     return (
         node.is_Add
         or node.is_Mul
@@ -102,23 +105,23 @@ def is_ring(node: Any) -> bool:
 
 
 def larger(a: Any, b: Any, side: int, z: Variables) -> Any:
-    """max(a, b) for side 1, min(a, b) for side -1."""
+    """Return max(a, b) for side 1, min(a, b) for side -1."""
     difference = sp.expand(a - b)
     return (a + b + side * difference * sign(difference, z)) / 2
 
 
 def cases(node: Any, z: Variables, visit: Any) -> Any:
-    """A Piecewise as a sum of its branches, each times the indicator of its condition and of none before it."""
+    """Return a Piecewise as a sum of its branches, each times the indicator that its condition is the first to hold."""
     found, left = sp.S.Zero, sp.S.One
     for value, condition in node.args:
         here = indicator(condition, z, visit)
-        found += tidy(left * here) * visit(value)
-        left = tidy(left * (1 - here))
-    return tidy(found)
+        found += expand_half_lines(left * here) * visit(value)
+        left = expand_half_lines(left * (1 - here))
+    return expand_half_lines(found)
 
 
-def tidy(expression: Any) -> Any:
-    """Multiplied out, products of half-lines of one direction as the one farthest in: many cases stay few terms."""
+def expand_half_lines(expression: Any) -> Any:
+    """Multiply out, and reduce a product of parallel half-lines to the smallest: many cases stay few terms."""
     terms = []
     for term in sp.Add.make_args(expand(expression)):
         check_time()
@@ -139,7 +142,7 @@ def tidy(expression: Any) -> Any:
 
 
 def indicator(condition: Any, z: Variables, visit: Any) -> Any:
-    """1 where the condition holds and 0 elsewhere, but for a set that no Gaussian sees."""
+    """Return 1 where the condition holds and 0 elsewhere, up to a set of measure zero."""
     if not condition.has(*z):
         return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
     match condition:
@@ -153,16 +156,16 @@ def indicator(condition: Any, z: Variables, visit: Any) -> Any:
             test, yes, no = (indicator(c, z, visit) for c in condition.args)
             return test * yes + (1 - test) * no
         case sp.GreaterThan() | sp.LessThan() | sp.StrictGreaterThan() | sp.StrictLessThan():
-            # Both sides may be equal on more than a line, as in max(x, 0) > 0: it matters whether that counts.
+            # Both sides may be equal on a set of positive measure, as in max(x, 0) > 0: then < and <= differ.
             strict = isinstance(condition, sp.StrictGreaterThan | sp.StrictLessThan)
             return (1 + sign(visit(condition.gts - condition.lts), z, zero=-1 if strict else 1)) / 2
     raise NoClosedForm("there is no rule for the condition", condition)
 
 
 def sign(p: Any, z: Variables, zero: int = 0) -> Any:
-    """The sign of a polynomial as a product of signs of linear forms, 2 H(l) - 1 each; `zero` where p is constant 0."""
+    """Return the sign of a polynomial as a product of signs of linear forms, 2 H(l) - 1 each; `zero` where p is 0."""
     check_time()
-    if not p.has(sp.Heaviside) and p.free_symbols <= set(z):  # factors as written, which are slow to find again
+    if not p.has(sp.Heaviside) and p.free_symbols <= set(z):  # keep factors as written: they are slow to find again
         if p.is_Mul:
             return sp.Mul(*(sign(factor, z) for factor in p.args))
         if p.is_Pow and p.exp.is_Integer and p.exp > 0:
@@ -190,7 +193,7 @@ def sign(p: Any, z: Variables, zero: int = 0) -> Any:
 
 
 def sign_of_factor(factor: Any, z: Variables) -> Any:
-    """The sign of a factor over the rationals: a line, or a polynomial of one variable by its real roots."""
+    """Return the sign of an irreducible factor: a linear form, or a polynomial in one variable by its real roots."""
     own = present(factor, z)
     poly = sp.Poly(factor, *own)
     if poly.total_degree() == 1:
@@ -201,7 +204,7 @@ def sign_of_factor(factor: Any, z: Variables) -> Any:
 
 
 def real_roots(poly: sp.Poly) -> list[Any]:
-    """The real roots of a polynomial in one variable: exact for rational coefficients, else numbers."""
+    """Return the real roots of a polynomial in one variable: exact for rational coefficients, else floats."""
     if poly.domain.is_ZZ or poly.domain.is_QQ:
         return list(sp.real_roots(poly))
     try:
@@ -213,22 +216,22 @@ def real_roots(poly: sp.Poly) -> list[Any]:
 
 
 def sign_of_line(form: Any, z: Variables, zero: int = 0) -> Any:
-    """The sign of a linear form, scaled so that its first variable has the factor 1."""
+    """Return the sign of a linear form, scaled so that the coefficient of its first variable is 1."""
     leading = sp.diff(form, z[0])
     side = sign_of_number(leading)
     if side is None:
         raise NoClosedForm("it is not known whether this is positive:", leading)
     if side == 0:
         return sign(form - leading * z[0], z, zero)
-    # The factor 1 is set, not computed: SymPy does not see that (pi + e)/(pi + e), multiplied out, is 1.
+    # The coefficient 1 is set, not computed: SymPy does not see that (pi + e)/(pi + e), expanded, is 1.
     rest = sp.expand((form - leading * z[0]) / leading)
     return side * (2 * sp.Heaviside(z[0] + rest, sp.S.Half) - 1)
 
 
 def sign_of_number(number: Any) -> int | None:
-    """The sign of a number or of a symbolic constant, None where it is not known.
+    """Return the sign of a number or of a symbolic constant, or None if it is not known.
 
-    SymPy's assumptions give up where digits cancel, as in 1 - pi/3 + ..., so that the value decides.
+    SymPy's assumptions give up if digits cancel, as in 1 - pi/3 + ...; then the value decides.
     """
     if number.is_positive or number.is_negative:
         return 1 if number.is_positive else -1
@@ -239,5 +242,5 @@ def sign_of_number(number: Any) -> int | None:
 
 
 def expand(expression: Any) -> Any:
-    """Multiply out products and powers; exponentials stay whole."""
+    """Multiply out products and powers, but not the exponents of exponentials."""
     return sp.expand(expression, power_base=False, power_exp=False, log=False)

@@ -1,7 +1,7 @@
-"""Taking a formula apart into terms that the Gaussian rule covers.
+"""Take a formula apart into terms that the Gaussian rule covers.
 
 Sums are smoothed term by term. A product whose factors share no variable is the product of their smoothed forms, since
-the directions are independent. What is left is rewritten (|x| by half-lines, waves' products as sums of waves, powers
+the directions are independent. The rest is rewritten (|x| with half-lines, products of waves as sums of waves, powers
 of numbers as exponentials), expanded, and read as canonical terms.
 """
 
@@ -12,25 +12,35 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.utilities.iterables import sift
 
-from slgh.smoothing.gaussian import HalfLine, Names, Quadratic, Term, heat, smooth_term
-from slgh.smoothing.rewrite import Held, NoClosedForm, Variables, expand, exponent_of, present, rewrite, tidy
+from slgh.smoothing.gaussian import HalfLine, Quadratic, SubexpressionNames, Term, heat, smooth_term
+from slgh.smoothing.rewrite import (
+    HeldExp,
+    NoClosedForm,
+    Variables,
+    expand,
+    expand_half_lines,
+    exponent_of,
+    present,
+    rewrite,
+)
 from slgh.smoothing.time_limit import check_time
 
-EXPANDED = 20_000
-"""The most terms that expanding may lead to."""
+MAX_EXPANDED_TERMS = 20_000
+"""Maximum number of terms that expanding may lead to."""
 
 SECONDS_PER_TERM = 1e-3
-"""About how long SymPy takes to expand, for each term that it leads to."""
+"""Approximate time that SymPy needs to expand, per resulting term."""
 
-WAVES = 1024
-"""The most waves that a product of waves may become."""
+MAX_WAVES = 1024
+"""Maximum number of waves that a product of waves may become."""
 
 
 def smooth_expression(
-    expression: Any, z: Variables, t: sp.Symbol, name: Names
+    expression: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames
 ) -> tuple[Any, list[tuple[Any, NoClosedForm]]]:
-    """The closed form of E f(z + t u); and the terms that have none, which it lacks, with the reason."""
+    """Return the closed form of E f(z + t u), without the terms that have none; and these terms, with the reason."""
     closed, left = [], []
     for term in sp.Add.make_args(expression):
         try:
@@ -42,13 +52,13 @@ def smooth_expression(
     return sp.Add(*closed), left
 
 
-def smooth_sum(expression: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
-    """The closed form of a sum, or NoClosedForm."""
+def smooth_sum(expression: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+    """Return the closed form of a sum, or raise NoClosedForm."""
     return sp.Add(*(smooth_product(term, z, t, name) for term in sp.Add.make_args(expression)))
 
 
-def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
-    """The closed form of one term: polynomials by heat, independent factors one by one, the rest expanded."""
+def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+    """Return the closed form of one term: polynomials by heat, independent factors one by one, the rest expanded."""
     check_time()
     own = present(term, z)
     if not own:
@@ -62,14 +72,14 @@ def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
     rewritten = rewrite(groups[0], own)
     refuse_size(rewritten)
     polynomials: dict[Any, Any] = {}
-    for one in sp.Add.make_args(tidy(rewritten)):
+    for one in sp.Add.make_args(expand_half_lines(rewritten)):
         p, rest = split_polynomial(one, own)
         polynomials[rest] = polynomials.get(rest, sp.S.Zero) + p
-    return sp.Add(*(smooth_joined(p, rest, z, t, name) for rest, p in polynomials.items()))
+    return sp.Add(*(smooth_polynomial_times(p, rest, z, t, name) for rest, p in polynomials.items()))
 
 
-def smooth_joined(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: Names) -> Any:
-    """The closed form of a polynomial times one product of other functions."""
+def smooth_polynomial_times(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+    """Return the closed form of a polynomial times one product of other functions."""
     check_time()
     own = present(p * rest, z)
     if rest == 1:
@@ -78,29 +88,27 @@ def smooth_joined(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: Names) ->
     if len(monomials) == 1 and len(factorize(p * rest, own)) > 1:
         return smooth_product(p * rest, z, t, name)
     try:
-        return sp.Add(*(smooth_term(canonical, t, name) for canonical in read(p, rest, own)))
+        return sp.Add(*(smooth_term(canonical, t, name) for canonical in canonical_terms(p, rest, own)))
     except NoClosedForm:
         if len(monomials) == 1:
             raise
-        return sp.Add(*(smooth_joined(one, rest, z, t, name) for one in monomials))
+        return sp.Add(*(smooth_polynomial_times(one, rest, z, t, name) for one in monomials))
 
 
 def factorize(term: Any, z: Variables) -> list[Any]:
-    """The term as products of factors that share no variable."""
+    """Return the factors of the term, grouped into products that share no variable."""
     factors = sp.Mul.make_args(split_exponentials(term, z))
-    return [sp.Mul(*group) for group in hanging_together(factors, z)]
+    return [sp.Mul(*group) for group in connected_groups(factors, z)]
 
 
 def split_polynomial(term: Any, z: Variables) -> tuple[Any, Any]:
-    """The polynomial part of a product, and the rest."""
-    factors = sp.Mul.make_args(term)
-    there = [f.is_polynomial(*z) for f in factors]
-    p = sp.Mul(*(f for f, yes in zip(factors, there, strict=True) if yes))
-    return p, sp.Mul(*(f for f, yes in zip(factors, there, strict=True) if not yes))
+    """Return the polynomial part of a product, and the rest."""
+    polynomial, rest = sift(sp.Mul.make_args(term), lambda f: bool(f.is_polynomial(*z)), binary=True)
+    return sp.Mul(*polynomial), sp.Mul(*rest)
 
 
-def hanging_together(parts: tuple[Any, ...], z: Variables) -> list[list[Any]]:
-    """The parts in groups that share no variable."""
+def connected_groups(parts: tuple[Any, ...], z: Variables) -> list[list[Any]]:
+    """Return the parts in groups that share no variable."""
     groups: list[tuple[set[Any], list[Any]]] = []
     for part in parts:
         check_time()
@@ -116,7 +124,7 @@ def hanging_together(parts: tuple[Any, ...], z: Variables) -> list[list[Any]]:
 
 
 def split_exponentials(product: Any, z: Variables) -> Any:
-    """exp(a + b) as exp(a) exp(b), where a and b share no variable; each keeps the constant of its own square."""
+    """Write exp(a + b) as exp(a) exp(b) if a and b share no variable. Each keeps the constant of its own square."""
     factors = []
     for factor in sp.Mul.make_args(product):
         exponent = exponent_of(factor, z)
@@ -124,20 +132,20 @@ def split_exponentials(product: Any, z: Variables) -> Any:
             factors.append(factor)
             continue
         constant, rest = expand(exponent).as_independent(*z, as_Add=True)
-        blocks = hanging_together(sp.Add.make_args(rest), z)
+        blocks = connected_groups(sp.Add.make_args(rest), z)
         if len(blocks) == 1:
             factors.append(factor)
             continue
         for block in map(sp.Add.fromiter, blocks):
             own = Quadratic.of(block, present(block, z)).constant if is_polynomial(block, z, 2) else 0
-            factors.append(Held(block - own))
+            factors.append(HeldExp(block - own))
             constant += own
         factors.append(sp.exp(constant))
     return sp.Mul(*factors)
 
 
-def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
-    """A polynomial times a product as canonical terms: exponent, waves and half-lines told apart."""
+def canonical_terms(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
+    """Return a polynomial times a product as canonical terms: sort the factors into exponent, waves and half-lines."""
     exponent, term = sp.S.Zero, polynomial * rest
     waves: list[tuple[Any, Any]] = []
     lines: list[HalfLine] = []
@@ -157,7 +165,8 @@ def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
     refuse_growth(exponent, z, term)
     if not lines:
         return [
-            Term(polynomial=c * polynomial, exponent=exponent, phase=phase, variables=z) for c, phase in as_sum(waves)
+            Term(polynomial=c * polynomial, exponent=exponent, phase=phase, variables=z)
+            for c, phase in waves_as_sum(waves)
         ]
     if waves:
         raise NoClosedForm("there is no rule for a wave times a half-line,", term)
@@ -173,12 +182,13 @@ def read(polynomial: Any, rest: Any, z: Variables) -> list[Term]:
 
 
 def is_polynomial(g: Any, z: Variables, degree: int) -> bool:
+    """Return True if g is a polynomial of at most this degree."""
     own = present(g, z)
     return not own or (g.is_polynomial(*own) and sp.Poly(g, *own).total_degree() <= degree)
 
 
-def as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-    """A product of waves cos(a + b) as a sum of (factor, phase); no waves: (1, None)."""
+def waves_as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return a product of waves cos(a + b) as a sum of (factor, phase); without waves (1, None)."""
     if not waves:
         return [(sp.S.One, None)]
     found: dict[Any, Any] = {sp.S.Zero: sp.S.One}
@@ -191,13 +201,13 @@ def as_sum(waves: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
                 key = -new if -new in joint else new
                 joint[key] = joint.get(key, sp.S.Zero) + c / 2
         found = joint
-        if len(found) > WAVES:
-            raise NoClosedForm(f"its waves become a sum of more than {WAVES} of them:", sp.cos(phase))
+        if len(found) > MAX_WAVES:
+            raise NoClosedForm(f"its waves become a sum of more than {MAX_WAVES} of them:", sp.cos(phase))
     return [(c, p) for p, c in found.items()]
 
 
 def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
-    """Raise where the term grows as exp(x^2), so that its mean under a wide Gaussian is infinite."""
+    """Raise if the term grows as exp(x^2), so that its mean under a wide Gaussian is infinite."""
     if exponent == 0:
         return
     A = -sp.hessian(exponent, z).applyfunc(sp.expand)
@@ -213,15 +223,15 @@ def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
 
 
 def refuse_size(expression: Any) -> None:
-    """Raise where expanding would lead to too many terms."""
+    """Raise if expanding would lead to too many terms."""
     terms = size(expression)
-    check_time(ahead=min(terms, EXPANDED) * SECONDS_PER_TERM)
-    if terms > EXPANDED:
-        raise NoClosedForm(f"it expands into more than {EXPANDED} terms:", expression)
+    check_time(ahead=min(terms, MAX_EXPANDED_TERMS) * SECONDS_PER_TERM)
+    if terms > MAX_EXPANDED_TERMS:
+        raise NoClosedForm(f"it expands into more than {MAX_EXPANDED_TERMS} terms:", expression)
 
 
 def size(node: Any) -> float:
-    """A bound on the number of terms after expanding."""
+    """Return a bound on the number of terms after expanding."""
     if node.is_Add:
         return sum(size(a) for a in node.args)
     if node.is_Mul:
@@ -230,5 +240,5 @@ def size(node: Any) -> float:
         n, k = size(node.base), int(node.exp)
         if n == 1:
             return 1
-        return float(math.comb(int(n) + k - 1, k)) if n < EXPANDED else math.inf
+        return float(math.comb(int(n) + k - 1, k)) if n < MAX_EXPANDED_TERMS else math.inf
     return 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from slgh.smoothing import FormulaTooLarge
+from slgh.smoothing.errors import FormulaTooLarge
 
 
 class Clock:

@@ -1,6 +1,6 @@
-"""Turning SymPy expressions into functions of arrays, for any array namespace.
+"""Compile SymPy expressions into functions of arrays, for any array namespace.
 
-Common subexpressions are computed once, numbers beforehand, and whole powers by multiplication.
+Common subexpressions are computed once, constants beforehand, and integer powers by multiplication.
 """
 
 from __future__ import annotations
@@ -17,28 +17,27 @@ from sympy.printing.lambdarepr import LambdaPrinter
 from slgh.backends import special
 from slgh.smoothing.time_limit import check_time, run_clock, running_clock
 
-LONG = 1000
-"""Sums and products of more parts are printed as calls: Python cannot compile operators nested so deep."""
-
+MAX_OPERANDS = 1000
+"""Longer sums and products are printed as calls: Python cannot compile operators nested so deep."""
 
 SECONDS_PER_NODE = 5e-5
-"""About how long SymPy takes to find common subexpressions, for each node of the expressions."""
+"""Approximate time that SymPy needs to find common subexpressions, per node of the expressions."""
 
 
 class Printer(LambdaPrinter):  # type: ignore[misc]
-    """Prints calls of what `runtime` offers."""
+    """Print expressions as calls of the functions in `runtime`."""
 
     def _print(self, expr: Any, **kwargs: Any) -> Any:
         check_time()
         return super()._print(expr, **kwargs)
 
     def _print_Add(self, expr: Any, order: Any = None) -> str:
-        if len(expr.args) <= LONG:
+        if len(expr.args) <= MAX_OPERANDS:
             return super()._print_Add(expr, order=order)  # type: ignore[no-any-return]
         return f"total({', '.join(self._print(a) for a in self._as_ordered_terms(expr, order=order))})"
 
     def _print_Mul(self, expr: Any) -> str:
-        if len(expr.args) <= LONG:
+        if len(expr.args) <= MAX_OPERANDS:
             return super()._print_Mul(expr)  # type: ignore[no-any-return]
         return f"product({', '.join(self._print(a) for a in expr.args)})"
 
@@ -51,10 +50,10 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
         return f"({base})**({self._print(node.exp)})"
 
     def _called(self, node: Any) -> str:
-        """A call of the function of that name."""
+        """Print a call of the function with the node's name."""
         return f"{type(node).__name__}({', '.join(self._print(a) for a in node.args)})"
 
-    # LambdaPrinter's own are for numbers: they branch on values.
+    # LambdaPrinter's own versions are for numbers: they branch on values.
     _print_Abs = _print_sign = _print_Max = _print_Min = _print_Heaviside = _called
 
     def _print_Piecewise(self, node: Any) -> str:
@@ -81,7 +80,7 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
 
 
 def power(base: Any, exponent: int) -> Any:
-    """A whole power by repeated squaring: far cheaper than the library's general power."""
+    """Return an integer power by repeated squaring, which is far cheaper than a general power."""
     if exponent < 0:
         return 1 / power(base, -exponent)
     result = None
@@ -95,12 +94,12 @@ def power(base: Any, exponent: int) -> Any:
 
 
 def normal_cdf(mu: Any, v: Any) -> Any:
-    """The probability that a normal variable of mean mu and variance v is positive."""
+    """Return the probability that a normal variable with mean mu and variance v is positive."""
     return special.ndtr(mu / v**0.5)
 
 
 def runtime(xp: Any) -> dict[str, Any]:
-    """What printed code may call."""
+    """Return the names that printed code may use."""
 
     def normal_pdf(mu: Any, v: Any) -> Any:
         return xp.exp(-mu * mu / (2 * v)) / (2 * math.pi * v) ** 0.5
@@ -131,7 +130,7 @@ def runtime(xp: Any) -> dict[str, Any]:
 
 
 def fold_numbers(node: Any) -> Any:
-    """Numbers such as 2*pi**2 computed beforehand; whole numbers stay."""
+    """Return the expression with constants such as 2*pi**2 computed. Integers stay."""
     check_time()
     if isinstance(node, sp.Piecewise):
         return sp.Piecewise(*((fold_numbers(value), fold_numbers(condition)) for value, condition in node.args))
@@ -147,7 +146,7 @@ def fold_numbers(node: Any) -> Any:
 
 
 def count_nodes(expression: Any) -> int:
-    """The size of an expression as a tree."""
+    """Return the number of nodes of an expression tree."""
     count = 0
     for _ in sp.preorder_traversal(expression):
         count += 1
@@ -155,23 +154,23 @@ def count_nodes(expression: Any) -> int:
     return count
 
 
-class Code:
-    """A list of expressions as a function, compiled for each namespace when it is first asked for.
+class CompiledExpressions:
+    """A list of expressions as a function, compiled for each namespace when it is first needed.
 
-    `meaning` says what names in them stand for, in terms of the arguments.
+    `definitions` maps names in the expressions to expressions in the arguments.
     """
 
     def __init__(
-        self, arguments: Sequence[sp.Symbol], expressions: Sequence[Any], meaning: Mapping[Any, Any] | None = None
+        self, arguments: Sequence[sp.Symbol], expressions: Sequence[Any], definitions: Mapping[Any, Any] | None = None
     ) -> None:
         self.arguments, self.expressions = list(arguments), list(expressions)
         used = set().union(*(e.free_symbols for e in self.expressions))
-        self.names = {name: what for name, what in (meaning or {}).items() if name in used}
+        self.names = {name: what for name, what in (definitions or {}).items() if name in used}
         self._compiled: dict[Any, Callable[..., list[Any]]] = {}
         self._clock = running_clock()
 
     def __call__(self, xp: Any, *values: Any) -> list[Any]:
-        """The expressions at these arrays of the namespace xp."""
+        """Return the expressions at these arrays of the namespace xp."""
         if xp not in self._compiled:
             with run_clock(self._clock):
                 self._compiled[xp] = self._compile(xp)
