@@ -10,7 +10,7 @@ from slgh import checks
 from slgh.method import Composition
 from slgh.protocols import Oracle, Schedule
 from slgh.theory import Plan, plan
-from slgh.theory.plan import choose, tuned_gamma
+from slgh.theory.plan import choose_theorem, tuned_gamma
 
 CONSTANTS = ("L1", "eps", "sigma", "burn_in")
 """Parameters that go with step="theory" only. `noise` is nu."""
@@ -100,7 +100,7 @@ def fill_gamma(composition: Composition, options: TheoryOptions, d: int) -> Comp
     if not options.tuned:
         return composition
     parts = ProvedParts(composition.part("oracle"), composition.parts["schedule"])
-    theorem = choose(parts, stochastic=bool(options.sigma), nu=options.nu)
+    theorem = choose_theorem(parts, stochastic=bool(options.sigma), nu=options.nu)
     checks.real("eps", options.eps, above=0)
     assert options.eps is not None
     return composition.fill("schedule", gamma=tuned_gamma(theorem, d, options.eps))
@@ -110,7 +110,7 @@ def apply_theory(composition: Composition, options: TheoryOptions, d: int, T: in
     """Fill in the update with the theorem's step."""
     parts = ProvedParts(composition.part("oracle"), composition.part("schedule"))
     schedule: Any = parts.schedule
-    theorem = choose(parts, stochastic=bool(options.sigma), nu=options.nu)
+    theorem = choose_theorem(parts, stochastic=bool(options.sigma), nu=options.nu)
     if T is None:
         raise ValueError("`step` 'theory' depends on the number of iterations: pass max_iter or max_evals.")
     applied = plan(

@@ -12,7 +12,7 @@ from slgh.problems.problem import Problem
 
 
 def ackley(d: int = 2) -> Problem:
-    r"""Ackley's function in d variables.
+    r"""Return Ackley's function in d variables.
 
     .. math::
         f(x) = -20 \exp\left(-0.2 \sqrt{\tfrac1d \sum x_i^2}\right)
@@ -22,8 +22,8 @@ def ackley(d: int = 2) -> Problem:
 
     Notes
     -----
-    The paper prints the step size 0.1. On the ripple, whose curvature is about 54, descent is unstable with it;
-    its table comes out with 0.01 and a minibatch of 1000, which stand here.
+    The paper prints the step size 0.1, with which descent is unstable on the ripple, whose curvature is about 54. Its
+    table is reproduced with 0.01 and a minibatch of 1000, which are the `parameters` here.
 
     >>> bool(abs(ackley(3).fun(np.zeros(3))) < 1e-15)
     True

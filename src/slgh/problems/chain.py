@@ -1,4 +1,4 @@
-r"""A chain in the style of lower bounds for first-order methods: no variable feels f before the last one has moved."""
+r"""A chain after lower bounds for first-order methods: f is flat in a variable until the one before it has moved."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from slgh import checks
-from slgh.problems.problem import Problem
+from slgh.problems.problem import Problem, SmoothedFunction, smoothed_problem
 
 GATE = 0.2
-"""The width s of a gate, in units of the way that a variable has to go."""
+"""Width s of a gate, in units of the distance that a variable has to move."""
 
 
-class Chain:
+class Chain(SmoothedFunction):
     r"""A chain of n links between the first n variables, and its Gaussian smoothing.
 
     .. math::
         f(x) = -\frac{1}{n} \sum_{i=1}^n g(\sqrt n\, x_{i-1})\, h(\sqrt n\, x_i), \qquad
         g(z) = e^{-(z - 1)^2 / 2 s^2}, \quad h(z) = e^{-(z - 1)^2 / 2},
 
-    with g = 1 in the first link. At the start x = 0 every gate g is shut but the first; :math:`x_i` feels a slope once
-    :math:`x_{i-1}` is near :math:`1/\sqrt n`. A link is a product of functions of two variables, and smoothing
+    with g = 1 in the first link. At the start x = 0 every gate but the first is shut. f has a slope in :math:`x_i`
+    once :math:`x_{i-1}` is near :math:`1/\sqrt n`. A link is a product of functions of two variables, and smoothing
     widens both:
 
     .. math:: E\, e^{-(z + \tau u - 1)^2 / 2 v} = \sqrt{\frac{v}{v + \tau^2}}\ e^{-(z - 1)^2 / 2 (v + \tau^2)}
@@ -70,7 +70,7 @@ class Chain:
         return 1.0
 
     def _factors(self, x: Any, t: Any) -> tuple[Any, Any, Any, Any]:
-        """h (..., n), g of the variables before (..., n), and what divides z - 1 in their slopes, (..., 1) each."""
+        """Return h (..., n), g of the variables before (..., n), and the variances of h and of g, (..., 1) each."""
         xp = array_namespace(x)
         tau2 = (self.n * t * t)[..., None]
         z = self.n**0.5 * x[..., : self.n] - 1
@@ -98,12 +98,9 @@ class Chain:
         gates = link[..., 1:] * (1 / narrow - (z[..., :-1] / narrow) ** 2)
         return own.sum(axis=-1) + gates.sum(axis=-1)
 
-    def dt(self, x: Any, t: Any) -> Any:
-        return t * self.trace(x, t)
-
 
 def chain(d: int = 2, links: int | None = None) -> Problem:
-    """A chain of `links` (default d) links; further variables do nothing.
+    """Return a chain of `links` (default d) links. Further variables have no effect.
 
     >>> chain(9, links=4).minimum
     -1.0
@@ -116,11 +113,9 @@ def chain(d: int = 2, links: int | None = None) -> Problem:
     smooth = Chain(n)
     best = np.zeros((1, d))
     best[0, :n] = n**-0.5
-    return Problem(
+    return smoothed_problem(
+        smooth,
         name="chain",
-        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
-        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
-        smooth=smooth,
         x0=np.zeros(d),
         minimizers=best,
         minimum=-1.0,

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from slgh.problems.problem import Problem
+from slgh.problems.problem import Problem, SmoothedFunction, smoothed_problem
 
 
-class SmoothHimmelblau:
+class SmoothHimmelblau(SmoothedFunction):
     r"""The Gaussian smoothing of Himmelblau's function, as the paper prints it.
 
     .. math::
@@ -19,7 +19,7 @@ class SmoothHimmelblau:
     """
 
     def value(self, x: Any, t: Any) -> Any:
-        # Not in the printed order: at t = 0 this is f as it is written, a sum of squares, to the last digit.
+        # Not in the printed order: at t = 0 this is exactly f as a sum of squares, to the last digit.
         x, y, s = x[..., 0], x[..., 1], t * t
         f = (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2
         return f + s * (6 * x**2 + 2 * x + 6 * y**2 + 2 * y - 34 + 6 * s)
@@ -39,12 +39,9 @@ class SmoothHimmelblau:
         x, y = x[..., 0], x[..., 1]
         return 12 * x**2 + 4 * x + 12 * y**2 + 4 * y + 24 * t * t - 68
 
-    def dt(self, x: Any, t: Any) -> Any:
-        return t * self.trace(x, t)
-
 
 def himmelblau() -> Problem:
-    r"""Himmelblau's function.
+    r"""Return Himmelblau's function.
 
     .. math:: f(x, y) = (x^2 + y - 11)^2 + (x + y^2 - 7)^2
 
@@ -53,12 +50,9 @@ def himmelblau() -> Problem:
     >>> float(himmelblau().fun(np.array([3.0, 2.0])))
     0.0
     """
-    smooth = SmoothHimmelblau()
-    return Problem(
+    return smoothed_problem(
+        SmoothHimmelblau(),
         name="himmelblau",
-        fun=lambda x: smooth.value(x, 0.0),
-        grad=lambda x: smooth.grad(x, 0.0),
-        smooth=smooth,
         x0=np.array([5.0, 5.0]),
         minimizers=np.array([[3.0, 2.0], [-2.805118, 3.131313], [-3.779310, -3.283186], [3.584428, -1.848127]]),
         minimum=0.0,

@@ -1,4 +1,4 @@
-"""What a test problem consists of."""
+"""Test problems: a function with its start, its minimizers, and the closed form of its smoothing if there is one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class ClosedForm(Protocol):
+class SmoothedFunction(Protocol):
     """F(x, t) = E f(x + t u) and its derivatives, exactly; x is (..., d), t (...)."""
 
     def value(self, x: Any, t: Any) -> Any: ...
     def grad(self, x: Any, t: Any) -> Any: ...
-    def dt(self, x: Any, t: Any) -> Any: ...
     def trace(self, x: Any, t: Any) -> Any: ...
+    def dt(self, x: Any, t: Any) -> Any:
+        # The heat equation. Classes that derive from this protocol inherit it.
+        return t * self.trace(x, t)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A function to minimize, with what is known of it.
+    """A function to minimize, and what is known about it.
 
     `fun` and `grad` are vectorized over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there.
-    `smooth` is the closed form of F where there is one, `parameters` what the paper ran it with.
+    `smooth` is the closed form of F if there is one. `parameters` are those of the paper's runs.
     """
 
     name: str
@@ -33,10 +35,20 @@ class Problem:
     minimizers: NDArray[np.float64]
     minimum: float
     grad: Callable[[Any], Any] | None = None
-    smooth: ClosedForm | None = None
+    smooth: SmoothedFunction | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def d(self) -> int:
         """The number of variables."""
         return len(self.x0)
+
+
+def smoothed_problem(smooth: SmoothedFunction, **known: Any) -> Problem:
+    """Return the problem of minimizing f = F(., 0) for a closed form F. `known` are the other fields of `Problem`."""
+    return Problem(
+        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
+        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
+        smooth=smooth,
+        **known,
+    )

@@ -8,10 +8,10 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from slgh import checks
-from slgh.problems.problem import Problem
+from slgh.problems.problem import Problem, SmoothedFunction, smoothed_problem
 
 
-class SmoothRosenbrock:
+class SmoothRosenbrock(SmoothedFunction):
     r"""The Gaussian smoothing of Rosenbrock's function.
 
     .. math:: F(x, t) = \sum_i 100\left[(x_{i+1} - x_i^2 - t^2)^2 + t^2 + 4 x_i^2 t^2 + 2 t^4\right] + (1 - x_i)^2 + t^2
@@ -36,12 +36,9 @@ class SmoothRosenbrock:
         a, b, t = x[..., :-1], x[..., 1:], t[..., None]
         return (100 * (2 + 8 * a * a + 8 * t * t - 4 * (b - a * a - t * t)) + 2).sum(axis=-1)
 
-    def dt(self, x: Any, t: Any) -> Any:
-        return t * self.trace(x, t)
-
 
 def rosenbrock(d: int = 2) -> Problem:
-    r"""Rosenbrock's function in d >= 2 variables.
+    r"""Return Rosenbrock's function in d >= 2 variables.
 
     .. math:: f(x) = \sum_{i=1}^{d-1} 100 (x_{i+1} - x_i^2)^2 + (1 - x_i)^2
 
@@ -51,12 +48,9 @@ def rosenbrock(d: int = 2) -> Problem:
     0.0
     """
     checks.count("d", d, 2)
-    smooth = SmoothRosenbrock()
-    return Problem(
+    return smoothed_problem(
+        SmoothRosenbrock(),
         name="rosenbrock",
-        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
-        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
-        smooth=smooth,
         x0=np.resize([-3.0, 2.0], d),
         minimizers=np.ones((1, d)),
         minimum=0.0,

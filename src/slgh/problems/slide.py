@@ -1,16 +1,16 @@
-r"""A hill with a long tail: descent never arrives, and its gradient vanishes about as slowly as theory allows."""
+r"""A hill with a long tail: descent never ends, and its gradient vanishes about as slowly as theory allows."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from slgh import checks
-from slgh.problems.problem import Problem
+from slgh.problems.problem import Problem, smoothed_problem
 from slgh.problems.wells import Wells
 
 
 def slide(d: int = 2) -> Problem:
-    r"""Hills of widths 2^j and heights 2^(-j/10), j = 0..12, whose sum falls about as :math:`|x|^{-1/10}`.
+    r"""Return hills of widths 2^j and heights 2^(-j/10), j = 0..12, whose sum falls about as :math:`|x|^{-1/10}`.
 
     So the gradient falls as :math:`|x|^{-11/10}`, and descent finds one of size eps after about
     :math:`\epsilon^{-21/11}` iterations (while it is above 1e-4, where the widest hill ends): almost the
@@ -24,11 +24,9 @@ def slide(d: int = 2) -> Problem:
     smooth = Wells(np.zeros((len(j), d)), 2.0**j, -(2.0 ** (-j / 10)))
     x0 = np.zeros(d)
     x0[0] = 0.5
-    return Problem(
+    return smoothed_problem(
+        smooth,
         name="slide",
-        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
-        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
-        smooth=smooth,
         x0=x0,
         minimizers=np.empty((0, d)),
         minimum=0.0,

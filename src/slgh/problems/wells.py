@@ -1,4 +1,4 @@
-r"""Gaussian wells: bounded, Lipschitz and smooth, as the paper's Assumption A1 asks."""
+r"""Gaussian wells: bounded, Lipschitz and smooth, as the paper's Assumption A1 requires."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.problems.problem import Problem
+from slgh.problems.problem import Problem, SmoothedFunction, smoothed_problem
 
 
-class Wells:
+class Wells(SmoothedFunction):
     r"""A sum of Gaussian wells, and its Gaussian smoothing: the wells widen and flatten.
 
     .. math::
@@ -37,11 +37,11 @@ class Wells:
 
     @property
     def span(self) -> float:
-        """At least sup f - inf f, which is less than the depths and the heights together."""
+        """An upper bound of sup f - inf f: the sum of all depths and heights."""
         return float(np.sum(np.abs(self.w)))
 
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
-        """Each well's value (..., n), offset (..., n, d) and variance (..., n)."""
+        """Return each well's value (..., n), offset (..., n, d) and variance (..., n)."""
         xp = array_namespace(x)
         c, s, w = (xp.asarray(a, dtype=x.dtype, device=device(x)) for a in (self.c, self.s, self.w))
         z = x[..., None, :] - c
@@ -60,14 +60,11 @@ class Wells:
         value, z, v = self._terms(x, t)
         return (value / v * (x.shape[-1] - (z * z).sum(axis=-1) / v)).sum(axis=-1)
 
-    def dt(self, x: Any, t: Any) -> Any:
-        return t * self.trace(x, t)
-
 
 def wells(d: int = 2) -> Problem:
-    """A deep wide well at the origin between two shallow narrow ones, at (3, 0, ...) and (-2, -2, ...).
+    """Return a deep wide well at the origin between two shallow narrow ones, at (3, 0, ...) and (-2, -2, ...).
 
-    Descent from the start, close to a shallow well, stays in it; smoothed by t = 2, the deep one is the only one.
+    Descent from the start, close to a shallow well, stays in it. After smoothing with t = 2 only the deep one is left.
 
     >>> bool(wells().minimum < -1)
     True
@@ -81,11 +78,9 @@ def wells(d: int = 2) -> Problem:
         best -= smooth.grad(best, np.zeros(1))
     x0 = np.zeros(d)
     x0[0] = 3.5
-    return Problem(
+    return smoothed_problem(
+        smooth,
         name="wells",
-        fun=lambda x: smooth.value(x, 0 * x[..., 0]),
-        grad=lambda x: smooth.grad(x, 0 * x[..., 0]),
-        smooth=smooth,
         x0=x0,
         minimizers=best,
         minimum=float(smooth.value(best[0], np.zeros(()))),

@@ -1,14 +1,14 @@
-r"""The right-hand side of the theorems, with every constant, and the least T for which it is small enough.
+r"""The right-hand sides of the theorems, with all constants, and the least T for which they are small enough.
 
 Notes
 -----
-What is ours, and not the paper's:
+Differences from the paper:
 
 - The proofs start after the burn-in and take :math:`f(x_{k_0+1}) - f^*` for a constant. Here it is bounded by the
   lesser of `span`, the range of f, which Assumption A1 (i) makes finite, and of the same inequality summed over the
   first :math:`k_0` iterations: :math:`f(x_1) - f^* + L_0 \sqrt d (2 t_1 - t_{k_0+1})` and their growth.
 - The proofs of C.1 and C.2 add 2 nu in every iteration for the change of t. There is nothing to add where t stays at
-  its floor. In C.2 this matters: divided by :math:`\beta \sim 1/\sqrt{T - k_0}`, their :math:`2 \nu (T - k_0)` becomes
+  its floor. This matters in C.2: divided by :math:`\beta \sim 1/\sqrt{T - k_0}`, their :math:`2 \nu (T - k_0)` becomes
   :math:`16 \nu \sqrt{(T - k_0)(d + 4)}`, which grows with T, and :math:`\nu = O(\epsilon^2 / d^3)` would not do.
 - :math:`|F' - F| \le \nu` at both ends gives 2 nu where the proofs have 4 nu.
 """
@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 
 from slgh.theory.theorems import Constants, Powers, Theorem
 
-MOST = 2**100
-"""The largest T that is looked for."""
+MAX_T = 2**100
+"""Largest T that `least_T` considers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,51 +39,51 @@ class Radii:
 
     @property
     def falls(self) -> float:
-        """After how many iterations t is at its floor."""
+        """The number of iterations after which t is at its floor."""
         if self.floor == 0:
             return math.inf
         return max(0, math.ceil(math.log(self.floor / self.t1) / math.log(self.gamma)))
 
     def at(self, k: int) -> float:
-        """t_k."""
+        """Return t_k."""
         return max(self.t1 * math.exp((k - 1) * math.log(self.gamma)), self.floor)
 
     def moment(self, p: int, start: float, stop: float) -> float:
-        """The sum of t_k^p over k = start+1..stop, all of them above the floor: a geometric sum."""
+        """Return the sum of t_k^p over k = start+1..stop, all above the floor: a geometric sum."""
         rate = p * math.log(self.gamma)
         return self.t1**p * math.exp(start * rate) * math.expm1((stop - start) * rate) / math.expm1(rate)
 
     def total(self, falling: Powers, resting: float, start: int, stop: int) -> float:
-        """The sum over k = start+1..stop of `falling` while t falls, and of `resting` at the floor."""
+        """Return the sum over k = start+1..stop of `falling` while t falls, and of `resting` at the floor."""
         last = min(max(self.falls, start), stop)
         ones = falling.one * (last - start)
         moments = falling.t * self.moment(1, start, last) + falling.t2 * self.moment(2, start, last)
         return float(ones + moments + resting * (stop - last))
 
     def changes(self, start: int, stop: int) -> float:
-        """How many of the iterations start+1..stop change t."""
+        """Return the number of iterations start+1..stop that change t."""
         return min(stop, self.falls) - min(start, self.falls)
 
 
-class Sums(NamedTuple):
-    """What a bound needs of the radii: `before` is of iterations 1..k0, `after` of k0+1..T."""
+class RadiusSums(NamedTuple):
+    """The sums over the radii that a bound needs, `before` over iterations 1..k0 and `after` over k0+1..T."""
 
     growth: float
-    """The growth of F before."""
+    """Sum of the growth of F before."""
     surplus: float
-    """The surplus after."""
+    """Sum of the surplus after."""
     fall_before: float
     fall_after: float
-    """By how much t fell."""
+    """Total decrease of t."""
     changes_before: float
     changes_after: float
-    """How often t changed."""
+    """Number of iterations that change t."""
     weight: float
-    """The least weight after, or their mean."""
+    """The least weight after, or the mean weight."""
 
 
-def right_side(theorem: Theorem, c: Constants, k0: int, T: int, s: Sums) -> float:
-    """The bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T."""
+def right_side(theorem: Theorem, c: Constants, k0: int, T: int, s: RadiusSums) -> float:
+    """Return the bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T."""
     A, per_t = theorem.factor, c.L0 * math.sqrt(c.d)
     summed = c.gap + per_t * (c.t1 + s.fall_before) + c.nu * (1 + 2 * s.changes_before) + s.growth / A
     begun = min(c.span + c.nu, summed)
@@ -91,8 +91,8 @@ def right_side(theorem: Theorem, c: Constants, k0: int, T: int, s: Sums) -> floa
     return float((A * descent + s.surplus) / ((T - k0) * s.weight))
 
 
-def promised(theorem: Theorem, c: Constants, gamma: float, k0: int, T: int) -> float:
-    """The bound that holds for all radii not above those of SLGH_r, so for SLGH_d too.
+def planned_bound(theorem: Theorem, c: Constants, gamma: float, k0: int, T: int) -> float:
+    """Return the bound for all radii not above those of SLGH_r, hence also for SLGH_d.
 
     While t falls, steps and errors that depend on it are taken at their worst over t >= floor.
     """
@@ -104,7 +104,7 @@ def promised(theorem: Theorem, c: Constants, gamma: float, k0: int, T: int) -> f
         for term, start, stop in ((theorem.growth, 0, k0), (theorem.surplus, k0, T))
     )
     t = radii.at(k0 + 1)
-    sums = Sums(
+    sums = RadiusSums(
         growth=growth,
         surplus=surplus,
         fall_before=c.t1 - t,
@@ -116,12 +116,12 @@ def promised(theorem: Theorem, c: Constants, gamma: float, k0: int, T: int) -> f
     return right_side(theorem, c, k0, T, sums)
 
 
-def measured(
+def run_bound(
     theorem: Theorem, c: Constants, n: int, k0: int, t: NDArray[Any], *, weighted: bool, printed: bool
 ) -> float:
-    """The bound that belongs to the radii t (T + 1, B) of a run, whose step is that for n iterations after k0.
+    """Return the bound for the radii t (T + 1, B) of a run, whose step is that for n iterations after k0.
 
-    Averaged over the B problems; `weighted` and `printed` as in `Plan.bound`.
+    It is averaged over the B problems. `weighted` and `printed` are as in `Plan.bound`.
     """
     now, fall = t[:-1], np.abs(np.diff(t, axis=0))
     beta, L, error = theorem.step(c, n, now), c.smoothness(now), c.error(now)
@@ -133,7 +133,7 @@ def measured(
         return float(np.broadcast_to(each, now.shape)[which].sum(axis=0).mean())
 
     before, after = slice(None, k0), slice(k0, None)
-    sums = Sums(
+    sums = RadiusSums(
         growth=total(growth, before),
         surplus=total(surplus, after),
         fall_before=total(fall, before),
@@ -146,7 +146,7 @@ def measured(
 
 
 def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -> int:
-    """The least T whose bound is eps^2 at most: doubling, then bisection, since the bound falls with T."""
+    """Return the least T whose bound is at most eps^2: by doubling, then bisection, since the bound falls with T."""
     if (rest := theorem.residue(c)) >= eps**2:
         most = largest_nu(theorem, L1=c.L1, d=c.d, eps=eps) if c.nu else math.inf
         if c.nu >= most:
@@ -161,21 +161,21 @@ def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -
             f"|grad f|^2 of {rest:.3g}, however large T; got floor={c.floor:g}."
         )
     high = 1
-    while promised(theorem, c, gamma, k0, k0 + high) > eps**2:
+    while planned_bound(theorem, c, gamma, k0, k0 + high) > eps**2:
         high *= 2
-        if high > MOST:
+        if high > MAX_T:
             raise ValueError(f"`eps` must be larger: T exceeds 2^100, got eps={eps:g}.")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if promised(theorem, c, gamma, k0, k0 + middle) > eps**2 else (low, middle)
+        low, high = (middle, high) if planned_bound(theorem, c, gamma, k0, k0 + middle) > eps**2 else (low, middle)
     return k0 + high
 
 
 def largest_nu(theorem: Theorem, *, L1: float, d: int, eps: float) -> float:
-    r"""The error below which Theorem C.1 or C.2 reaches eps, :math:`O(\epsilon^2 / d^3)`.
+    r"""Return the error below which Theorem C.1 or C.2 reaches eps, :math:`O(\epsilon^2 / d^3)`.
 
-    With the floor :math:`\sqrt\nu` what the error leaves is proportional to nu.
+    With the floor :math:`\sqrt\nu`, the part of the bound that remains is proportional to nu.
 
     >>> from slgh.theory import THEOREMS
     >>> round(largest_nu(THEOREMS["C.1"], L1=1.0, d=2, eps=0.1) * 1e6, 2)

@@ -1,4 +1,4 @@
-r"""A theorem applied to a function: step size, burn-in, gamma and length of a run, and what they promise."""
+r"""A theorem applied to a function: step size, burn-in, gamma and length of a run, and the resulting bound."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from slgh import checks
 from slgh.method import METHODS
 from slgh.oracles import ORACLES
 from slgh.protocols import Oracle, Schedule
-from slgh.theory.bound import least_T, measured, promised
+from slgh.theory.bound import least_T, planned_bound, run_bound
 from slgh.theory.theorems import THEOREMS, Constants, Theorem, TheoremC1
 from slgh.updates import Descent, NoiseAware
 
 ROUNDING = 2.0**-26
-"""Below t1 times this, a difference of values of f is rounding: the floor of Theorems 4.1 and 4.2 (float64)."""
+"""Floor of t relative to t1 for Theorems 4.1 and 4.2: below it, a difference of values is rounding (float64)."""
 
 GAMMA_BAR = 0.999
-"""The largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
+"""Largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
 
-UNPROVED = ("variance_reduced", "rademacher", "exponential")
-"""Oracles that no theorem speaks of."""
+UNPROVED_ORACLES = ("variance_reduced", "rademacher", "exponential")
+"""Oracles to which no theorem applies."""
 
-TINY = 1e-50
-"""eps where there is none: k1 is then beyond any T, and k0 = k2, or half of T."""
+MIN_EPS = 1e-50
+"""Least eps, also used if none is given: then k1 exceeds any T, so that k0 is k2, or half of T."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A theorem applied: everything that its convergence is proved for. Made by `plan`.
+    """A theorem with all the parameters of a run to which it applies. Made by `plan`.
 
     Attributes
     ----------
     theorem, constants, method
-        What is applied to what.
+        The theorem, the constants of the function, and the method.
     gamma, k0, T
         The factor of t, the burn-in, the number of iterations.
     eps
-        What T was chosen for, or None.
+        The gradient norm for which T was chosen, or None.
     """
 
     theorem: Theorem
@@ -59,19 +59,19 @@ class Plan:
 
     @property
     def xhat(self) -> str:
-        """How the bound's point is picked: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
+        """How the theorem picks its point: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
         return self.theorem.xhat
 
     @property
     def step(self) -> float | Callable[[Any], Any]:
-        """beta; of Theorems C.1 and C.2 a function of t."""
+        """The step size beta; for Theorems C.1 and C.2 a function of t."""
         if self.constants.nu:
             return lambda t: self.theorem.step(self.constants, self.T - self.k0, t)
         return float(self.theorem.step(self.constants, self.T - self.k0, self.constants.t1))
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """For `slgh.minimize(fun, x0, **plan.parameters)`; methods that follow the slope in t need `eta` besides."""
+        """Arguments of `slgh.minimize` besides fun and x0. Methods that follow the slope in t also need `eta`."""
         c = self.constants
         known = {"eps": self.eps, "sigma": c.sigma or None, "noise": c.nu or None}
         return {
@@ -88,7 +88,7 @@ class Plan:
 
     @property
     def update(self) -> Descent | NoiseAware:
-        """The update with the theorem's step."""
+        """The update with the step size of the theorem."""
         c = self.constants
         if not c.nu:
             assert isinstance(self.step, float)
@@ -108,15 +108,15 @@ class Plan:
         )
 
     def bound(self, t: Any = None, *, weighted: bool = False, printed: bool = False) -> float:
-        """The bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T, and so on its minimum.
+        """Return the bound on the mean of E|grad f(x_k)|^2 over k = k0+1..T, and thus on its minimum.
 
         Parameters
         ----------
         t
-            The radii t_1..t_{T+1} of a run, (T + 1,) or (T + 1, B), for the bound that belongs to them; T may then be
-            another than the planned one, whose step the run had. None: for any run of the planned length.
+            The radii t_1..t_{T+1} of a run with the planned step, (T + 1,) or (T + 1, B), for a bound on that run. T
+            may differ from the planned one. None: a bound on any run of the planned length.
         weighted
-            Bound the mean that the steps of Theorems C.1 and C.2 weigh, instead of the plain one.
+            Bound the mean weighted by the steps of Theorems C.1 and C.2, instead of the plain one.
         printed
             Add 2 nu in every iteration, as the proofs of Theorems C.1 and C.2 do.
         """
@@ -125,12 +125,12 @@ class Plan:
         if missing:
             raise ValueError(f"`{missing[0]}` must be known for a bound: pass {missing[0]}=... to `plan`.")
         if t is None:
-            return promised(theorem, c, self.gamma, k0, self.T)
+            return planned_bound(theorem, c, self.gamma, k0, self.T)
         radii = np.asarray(t, float)
         if k0 >= len(radii) - 1:
             raise ValueError(f"`t` must hold t_1..t_(T+1) with T > k0 = {k0}, got {len(radii)} radii.")
         radii = radii.reshape(len(radii), -1)
-        return measured(theorem, c, self.T - k0, k0, radii, weighted=weighted, printed=printed)
+        return run_bound(theorem, c, self.T - k0, k0, radii, weighted=weighted, printed=printed)
 
 
 class HasParts(Protocol):
@@ -142,10 +142,10 @@ class HasParts(Protocol):
     def schedule(self) -> Schedule: ...
 
 
-def choose(method: str | HasParts, *, stochastic: bool, nu: float) -> Theorem:
-    """The theorem on a method: by its oracle, whether f is stochastic, and whether its values have an error.
+def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Theorem:
+    """Return the theorem for a method: by its oracle, by whether f is stochastic, and by the error nu of its values.
 
-    Gradients of f at x + t u are stochastic ones of F.
+    Gradients of f at x + t u count as stochastic gradients of F.
     """
     names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
     if not isinstance(method, str):
@@ -153,7 +153,7 @@ def choose(method: str | HasParts, *, stochastic: bool, nu: float) -> Theorem:
         stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
             raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
-        unproved = method.oracle.name in UNPROVED or getattr(method.oracle, "values", "raw") != "raw"
+        unproved = method.oracle.name in UNPROVED_ORACLES or getattr(method.oracle, "values", "raw") != "raw"
         if unproved or (nu and method.oracle.name == "sphere"):
             where = " where values have an error" if nu else ""
             raise ValueError(
@@ -174,13 +174,13 @@ def choose(method: str | HasParts, *, stochastic: bool, nu: float) -> Theorem:
 
 def tuned_gamma(theorem: Theorem, d: int, eps: float) -> float:
     """Return the gamma of the theorem for the gradient norm `eps`."""
-    if eps < TINY:
-        raise ValueError(f"`eps` must be at least {TINY:g}, got eps={eps:g}.")
+    if eps < MIN_EPS:
+        raise ValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
     return min(theorem.tuned(d, eps), GAMMA_BAR)
 
 
 def samples_gradients(method: str | HasParts) -> bool:
-    """Whether the method takes gradients of f at x + t u for those of F."""
+    """Return True if the method uses gradients of f at x + t u as estimates of those of F."""
     return not isinstance(method, str) and method.oracle.asks == "gradients" and not method.oracle.exact
 
 
@@ -200,7 +200,7 @@ def plan(
     T: int | None = None,
     floor: float | None = None,
 ) -> Plan:
-    r"""Step size, burn-in and length of a run for which a theorem of the paper bounds the gradient.
+    r"""Plan a run for which a theorem of the paper bounds the gradient: step size, burn-in and length.
 
     Parameters
     ----------
@@ -208,20 +208,20 @@ def plan(
         "slgh_r", "slgh_d" (Theorems 3.4 and 3.5), "zoslgh_r", "zoslgh_d" (4.1, 4.2, C.1 and C.2), or a Method of their
         kind. The first-order theorems are about the gradient of F itself, from a closed form. Gradients of f at
         x + t u are stochastic ones: for a Method that samples them, :math:`\min(L_0^2, d L_1^2 t_1^2)` is added to
-        :math:`\sigma^2`. The bounds are for one sample an iteration, and hold for more.
+        :math:`\sigma^2`. The bounds are for one sample per iteration, and hold for more.
     L1, L0
-        f is L1-smooth and L0-Lipschitz; `estimate_smoothness` guesses them. L0 is needed for bounds.
+        f is L1-smooth and L0-Lipschitz; `estimate_smoothness` estimates them. L0 is needed for bounds.
     d, t1
         The number of variables and the first smoothing radius.
     eps
         The gradient norm to reach: T is the least that the theorem allows.
     gamma
-        The factor by which t falls. None: the tuned one of the theorem, which needs `eps`, at most 0.999. (It tends to
-        1 with eps; were it to go on, 1/(1 - gamma) would enter the bound, of which the paper assumes that it is O(1).)
+        The factor by which t falls. None: the tuned one of the theorem, which needs `eps`, at most 0.999. (The tuned
+        one tends to 1 as eps falls, and the paper assumes that 1/(1 - gamma), which enters the bound, is O(1).)
     sigma
         Above 0 for a stochastic f: :math:`E|\nabla \bar f - \nabla f|^2 \le \sigma^2`.
     nu
-        Above 0 if the values of f are known up to that error.
+        Above 0 if the values of f are known only up to that error.
     gap, span
         :math:`f(x_1) - f^*`, and an upper bound of :math:`f(x) - f^*` for all x; one of them is needed for bounds.
     T
@@ -240,12 +240,12 @@ def plan(
     >>> bool(np.linalg.norm(F.grad(result.xhat, np.array(0.0))) <= 0.3)
     True
     """
-    theorem = choose(method, stochastic=sigma > 0, nu=nu)
+    theorem = choose_theorem(method, stochastic=sigma > 0, nu=nu)
     for name, value in (("L1", L1), ("t1", t1), ("L0", L0), ("eps", eps)):
         if value is not None:
             checks.real(name, value, above=0)
-    if eps is not None and eps < TINY:
-        raise ValueError(f"`eps` must be at least {TINY:g}, got eps={eps:g}.")
+    if eps is not None and eps < MIN_EPS:
+        raise ValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
     for name, value in (("sigma", sigma), ("nu", nu), ("gap", gap), ("span", span), ("floor", floor)):
         if value is not None:
             checks.at_least(name, value, 0)
@@ -279,7 +279,7 @@ def plan(
     if gamma is None:
         assert eps is not None
         gamma = tuned_gamma(theorem, d, eps)
-    k0 = theorem.burn_in(d, TINY if eps is None else eps, gamma)
+    k0 = theorem.burn_in(d, MIN_EPS if eps is None else eps, gamma)
     if T is not None:
         k0 = min(k0, T // 2)
     else:

@@ -1,4 +1,4 @@
-r"""Guesses of L0 and L1, where they are not known."""
+r"""Estimate L0 and L1 from samples, if they are not known."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 
 from slgh import checks
 
-BLOCK, SCALES = 25, 5
-"""Pairs in a block, the best of which climbs, and how many distances they have."""
+BLOCK = 25
+"""Pairs per block, the best of which climbs."""
 
-REACHES = np.geomspace(0.5, 0.005, 30)
-"""The length of each step of a climb, as a share of the radius."""
+DISTANCES = 5
+"""Number of different distances between the points of a pair."""
 
-SURE = 0.95
-"""The confidence of the limits."""
+CLIMB_STEPS = np.geomspace(0.5, 0.005, 30)
+"""Length of each step of a climb, relative to the radius."""
+
+CONFIDENCE = 0.95
+"""Confidence of the limits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
-    r"""What was found of a Lipschitz constant, from the two largest of its maxima over blocks, y1 >= y2.
+class LipschitzEstimate:
+    r"""An estimate of a Lipschitz constant from the two largest of its maxima over blocks, y1 >= y2.
 
     Attributes
     ----------
@@ -33,9 +36,9 @@ class Constant:
     estimate
         2 y1 - y2.
     limit
-        y1 + 19 (y1 - y2): an upper bound with 95 % confidence, if the maxima over blocks lie as densely just below the
-        constant as elsewhere (Robson and Whitlock 1964). Climbing helps that; many variables do not: of quadratics in
-        5, 10 and 20 variables it covered the constant in 97, 88 and 68 % of 60 seeds.
+        y1 + 19 (y1 - y2): an upper bound with 95 % confidence, if the maxima over blocks are as dense just below the
+        constant as elsewhere (Robson and Whitlock 1964). Climbing helps; many variables do not: for quadratics in 5, 10
+        and 20 variables it covered the constant in 97, 88 and 68 % of 60 seeds.
     """
 
     seen: float
@@ -45,22 +48,22 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Smoothness:
-    """L0 and L1 as `estimate_smoothness` guesses them; `print` it for how sure that is.
+    """L0 and L1 as estimated by `estimate_smoothness`. Print it to see how reliable they are.
 
     Attributes
     ----------
     slope, curvature
-        What was found of L0 and of L1.
+        The estimates of L0 and of L1.
     rough
-        Whether the curvature grows as points come closer, so that there is no L1.
+        True if the curvature grows as points come closer, so that there is no L1.
     missed
-        With 95 % confidence, at most this share of random near pairs in the ball has a larger quotient.
+        With 95 % confidence, at most this share of random close pairs in the ball has a larger quotient.
     radius, evaluations
-        Where it was looked, and how many values (or gradients) that took.
+        The radius of the ball, and the number of values and gradients evaluated.
     """
 
-    slope: Constant
-    curvature: Constant
+    slope: LipschitzEstimate
+    curvature: LipschitzEstimate
     rough: bool
     missed: float
     radius: float
@@ -99,7 +102,7 @@ def estimate_smoothness(
     vectorized: bool = False,
     seed: int | None = None,
 ) -> Smoothness:
-    r"""Probe how steep and how curved f is around x0.
+    r"""Estimate how steep and how curved f is around x0.
 
     .. math::
         L_0 \ge \frac{|f(x) - f(y)|}{|x - y|}, \qquad
@@ -107,27 +110,27 @@ def estimate_smoothness(
         \frac{|\nabla f(x + h) - \nabla f(x)|}{|h|}
 
     over pairs at many distances in the ball of `radius` around x0. The best pair of each block of 25 then climbs to
-    larger quotients by random steps, and comes closer where that makes them larger. The maxima are lower bounds; how
-    close the largest two of the blocks are tells how far the constant may lie above them. Where the largest curvature
-    still grows as its pair comes closer, f has a kink or a jump there: `rough`.
+    larger quotients by random steps, and comes closer if that makes them larger. The maxima are lower bounds. The
+    difference between the largest two estimates how far the constant may lie above them. If the largest curvature still
+    grows as its pair comes closer, f has a kink or a jump there: `rough`.
 
     Parameters
     ----------
     fun, grad
         Functions of one point (d,), or with `vectorized` of points (n, d). With `grad`, L0 is the largest gradient.
     x0
-        The center, (d,): where a run starts. `radius` should hold all of it, and t1 sqrt(d) around.
+        The center, (d,): where a run starts. The ball should contain the whole run and t1 sqrt(d) around it.
     samples
-        How many pairs are drawn. It takes some 11 evaluations for each.
+        Number of pairs. Each takes about 11 evaluations.
     seed
-        Of the sampling.
+        Seed of the sampling.
 
     Notes
     -----
     Wood and Zhang (1996) fit a distribution with an upper end to maxima over blocks. Its three parameters need more
-    maxima than there usually are; the end from the two largest needs none, and has a confidence limit. The least
-    distance is where rounding and curvature balance: the fourth root of (rounding of f) / (spread of f), times the
-    radius. An error of f beyond rounding looks like roughness.
+    maxima than there usually are. The estimate from the two largest has no parameters, and has a confidence limit. The
+    least distance balances rounding and curvature: the fourth root of (rounding of f) / (range of f), times the radius.
+    An error of f beyond rounding looks like roughness.
 
     References
     ----------
@@ -142,36 +145,38 @@ def estimate_smoothness(
     """
     checks.real("radius", radius, above=0)
     checks.count("samples", samples, 2 * BLOCK)
-    probe = Probe(fun, grad, x0, radius, np.random.default_rng(seed), vectorized=vectorized)
+    sampler = PairSampler(fun, grad, x0, radius, np.random.default_rng(seed), vectorized=vectorized)
     n = samples - samples % BLOCK
-    x, e = probe.points(n), probe.directions(n)
-    values = probe.call(fun, x, "fun")
-    probe.measure(values)
-    h = probe.distances(n)
-    near = probe.quotients(x, e, h)
+    x, e = sampler.points(n), sampler.directions(n)
+    values = sampler.call(fun, x, "fun")
+    sampler.choose_distance(values)
+    h = sampler.distances(n)
+    near = sampler.quotients(x, e, h)
     far = np.abs(np.diff(values)) / np.linalg.norm(np.diff(x, axis=0), axis=1)
-    slopes, curvatures = (probe.climb(x, e, h, near, which) for which in (0, 1))
-    slope = constant(slopes.top)
+    slopes, curvatures = (sampler.climb(x, e, h, near, which) for which in (0, 1))
+    slope = lipschitz_estimate(slopes.top)
     if far.max() > slope.seen:
-        slope = constant(far)
+        slope = lipschitz_estimate(far)
     return Smoothness(
         slope=slope,
-        curvature=constant(curvatures.top),
-        rough=probe.grows(curvatures),
-        missed=float(1 - (1 - SURE) ** (1 / n)),
+        curvature=lipschitz_estimate(curvatures.top),
+        rough=sampler.grows(curvatures),
+        missed=float(1 - (1 - CONFIDENCE) ** (1 / n)),
         radius=radius,
-        evaluations=probe.count,
+        evaluations=sampler.count,
     )
 
 
-def constant(maxima: NDArray[Any]) -> Constant:
-    """What two or more independent maxima tell of their upper end."""
+def lipschitz_estimate(maxima: NDArray[Any]) -> LipschitzEstimate:
+    """Estimate the upper end of a distribution from two or more independent maxima."""
     second, first = (float(y) for y in np.sort(maxima)[-2:])
-    return Constant(seen=first, estimate=2 * first - second, limit=first + SURE / (1 - SURE) * (first - second))
+    return LipschitzEstimate(
+        seen=first, estimate=2 * first - second, limit=first + CONFIDENCE / (1 - CONFIDENCE) * (first - second)
+    )
 
 
-class Climbed(NamedTuple):
-    """Where the pairs of the blocks have come to: center (b, d), direction (b, d), distance (b,), quotient (b,)."""
+class ClimbedPairs(NamedTuple):
+    """The best pair of each block after its climb: center (b, d), direction (b, d), distance (b,), quotient (b,)."""
 
     at: NDArray[Any]
     along: NDArray[Any]
@@ -179,8 +184,8 @@ class Climbed(NamedTuple):
     top: NDArray[Any]
 
 
-class Probe:
-    """A function around a point, and how often it has been asked."""
+class PairSampler:
+    """Evaluates a function at pairs of points in a ball, and counts the evaluations."""
 
     def __init__(
         self, fun: Any, grad: Any, x0: Any, radius: float, rng: np.random.Generator, *, vectorized: bool
@@ -194,16 +199,16 @@ class Probe:
         self.count = 0
 
     def directions(self, n: int) -> NDArray[Any]:
-        """Random unit vectors, (n, d)."""
+        """Return random unit vectors, (n, d)."""
         return unit(self.rng.standard_normal((n, self.d)))
 
     def points(self, n: int) -> NDArray[Any]:
-        """Points spread evenly over the ball, (n, d)."""
+        """Return points distributed uniformly over the ball, (n, d)."""
         away = self.rng.random((n, 1)) ** (1 / self.d)
         return np.asarray(self.center + self.radius * away * self.directions(n))
 
     def call(self, function: Any, points: NDArray[Any], name: str) -> NDArray[Any]:
-        """Values (n,) of fun or (n, d) of grad."""
+        """Return values (n,) of fun or (n, d) of grad."""
         self.count += len(points)
         found = np.asarray(function(points) if self.vectorized else [function(point) for point in points], float)
         shape = (len(points),) if name == "fun" else points.shape
@@ -211,18 +216,18 @@ class Probe:
             raise ValueError(f"`{name}` must return finite numbers, shape {shape}; got {checks.show(found)}.")
         return found.reshape(shape)
 
-    def measure(self, values: NDArray[Any]) -> None:
-        """Choose the near distance h by how f's rounding compares with its spread."""
+    def choose_distance(self, values: NDArray[Any]) -> None:
+        """Choose the least distance h from the rounding of f relative to its range."""
         spread, size = float(np.ptp(values)), float(np.abs(values).max())
         share = np.finfo(float).eps * size / spread if spread else 1.0
         self.h = self.radius * min(0.1, share**0.25)
 
     def distances(self, n: int) -> NDArray[Any]:
-        """Distances of pairs, (n,): each block has all of them, from the least to a tenth of the radius."""
-        return np.resize(np.geomspace(self.h, 0.1 * self.radius, SCALES), n)
+        """Return distances of pairs, (n,): each block has all of them, from the least to a tenth of the radius."""
+        return np.resize(np.geomspace(self.h, 0.1 * self.radius, DISTANCES), n)
 
     def quotients(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any]) -> NDArray[Any]:
-        """Slope and curvature at x (n, d) along the unit vectors e (n, d) over the distances h (n,): (2, n)."""
+        """Return slope and curvature at x (n, d) along the unit vectors e (n, d) over the distances h (n,): (2, n)."""
         step = h[:, None] * e
         if self.grad is not None:
             g, moved = self.call(self.grad, x, "grad"), self.call(self.grad, x + step, "grad")
@@ -230,12 +235,12 @@ class Probe:
         low, middle, high = (self.call(self.fun, x + s * step, "fun") for s in (-1, 0, 1))
         return np.stack([np.abs(high - low) / (2 * h), np.abs(high - 2 * middle + low) / h**2])
 
-    def climb(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any], found: NDArray[Any], which: int) -> Climbed:
-        """The largest slopes (0) or curvatures (1) to which the best pair of each block climbs, one a block."""
+    def climb(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any], found: NDArray[Any], which: int) -> ClimbedPairs:
+        """Climb from the best pair of each block to larger slopes (0) or curvatures (1)."""
         blocks = found[which].reshape(-1, BLOCK)
         best = np.argmax(blocks, axis=1) + BLOCK * np.arange(len(blocks))
         at, along, h, top = x[best], e[best], h[best], found[which, best]
-        for reach in REACHES:
+        for reach in CLIMB_STEPS:
             moved = self.inside(at + self.radius * reach * self.rng.standard_normal(at.shape) / math.sqrt(self.d))
             turned = unit(along + reach * self.rng.standard_normal(at.shape))
             nearer = np.maximum(self.h, np.where(self.rng.random(len(h)) < 0.5, h / 2, h))
@@ -243,17 +248,17 @@ class Probe:
             better = new > top
             at, along = (np.where(better[:, None], a, b) for a, b in ((moved, at), (turned, along)))
             h, top = np.where(better, nearer, h), np.maximum(top, new)
-        return Climbed(at, along, h, top)
+        return ClimbedPairs(at, along, h, top)
 
-    def grows(self, climbed: Climbed) -> bool:
-        """Whether the largest curvature is a third, or less, over ten times the distance: a kink or a jump."""
+    def grows(self, climbed: ClimbedPairs) -> bool:
+        """Return True if the largest curvature is less than a third over ten times the distance: a kink or a jump."""
         k = int(np.argmax(climbed.top))
         wider = np.minimum(10 * climbed.h[k : k + 1], 0.5 * self.radius)
         wide = self.quotients(climbed.at[k : k + 1], climbed.along[k : k + 1], wider)[1, 0]
         return bool(climbed.h[k] < 0.02 * self.radius and wide < climbed.top[k] / 3)
 
     def inside(self, points: NDArray[Any]) -> NDArray[Any]:
-        """Points drawn back into the ball."""
+        """Return the points, moved back into the ball."""
         offset = points - self.center
         return np.asarray(
             self.center + offset / np.maximum(1, np.linalg.norm(offset, axis=1, keepdims=True) / self.radius)
@@ -261,5 +266,5 @@ class Probe:
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:
-    """Vectors of length 1."""
+    """Return the vectors scaled to length 1."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))

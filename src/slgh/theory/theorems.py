@@ -1,4 +1,4 @@
-r"""The six theorems: step size, burn-in, tuned gamma, and the inequality that their proofs sum.
+r"""The six convergence theorems: step size, burn-in, tuned gamma, and the inequality that their proofs sum.
 
 Every proof of the paper (Sections 3.3 and 4.2, Appendices B and C) sums one inequality over the iterations,
 
@@ -19,13 +19,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-FOREVER = 1e60
-"""T as it grows beyond all bounds: every term that vanishes is below rounding."""
+INFINITE_T = 1e60
+"""Stands for T -> infinity: every term that vanishes in the limit is below rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    r"""What the bounds are made of.
+    r"""The constants of a function and of its smoothing, from which the bounds are computed.
 
     Parameters
     ----------
@@ -54,23 +54,23 @@ class Constants:
     span: float = math.inf
 
     def smoothness(self, t: Any) -> Any:
-        """L1(t) = L1 + 2 nu / t^2, the smoothness of F'(., t) (Lemma C.7)."""
+        """Return L1(t) = L1 + 2 nu / t^2, the smoothness of F'(., t) (Lemma C.7)."""
         return self.L1 + 2 * self.nu / (t * t) if self.nu else self.L1
 
     def error(self, t: Any) -> Any:
-        """(nu / t)^2, the square of what the error may add to a difference quotient."""
+        """Return (nu / t)^2, the square of what the error may add to a difference quotient."""
         return (self.nu / t) ** 2 if self.nu else 0.0
 
 
 class Powers(NamedTuple):
-    """one + t * (t_k) + t2 * (t_k)^2, what an iteration adds; the coefficients are numbers, or arrays over k."""
+    """The contribution one + t * (t_k) + t2 * (t_k)^2 of an iteration; coefficients are numbers, or arrays over k."""
 
     one: Any = 0.0
     t: Any = 0.0
     t2: Any = 0.0
 
     def at(self, t: Any) -> Any:
-        """The value at t."""
+        """Return the value at t."""
         return self.one + self.t * t + self.t2 * t * t
 
 
@@ -83,47 +83,47 @@ class Theorem(ABC):
     """ "first" or "zeroth"."""
     stochastic: ClassVar[bool]
     factor: ClassVar[float] = 1.0
-    """A, how much of the descent of F counts."""
+    """A, the factor of the descent of F."""
     xhat: ClassVar[str] = "uniform"
-    """How the point that the bound speaks of is picked: uniformly from k0+1..T, or the "argmin" of |grad f|."""
+    """How the theorem picks its point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
 
     @abstractmethod
     def k1(self, d: int, eps: float) -> float:
-        """The first candidate for the burn-in, with the constant 1 in Theta."""
+        """Return the first candidate for the burn-in, with the constant 1 in Theta."""
 
     @abstractmethod
     def shrunk(self, d: int, eps: float) -> float:
-        """What t_k / t1 is to fall to during the burn-in, with the constant 1 in O: k2 = log_gamma of it."""
+        """Return t_k / t1 at the end of the burn-in k2, with the constant 1 in O: k2 is log_gamma of it."""
 
     @abstractmethod
     def step(self, c: Constants, n: float, t: Any) -> Any:
-        """beta, where n = T - k0 iterations follow the burn-in, at radius t."""
+        """Return beta at radius t, if n = T - k0 iterations follow the burn-in."""
 
     @abstractmethod
     def weight(self, c: Constants, beta: Any, L: Any) -> Any:
-        """a, where F(., t) is L-smooth."""
-
-    @abstractmethod
-    def growth(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
-        """By how much A E F(x, t) may grow in an iteration, its descent left aside; `error` is (nu / t)^2."""
+        """Return a, if F(., t) is L-smooth."""
 
     @abstractmethod
     def surplus(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
-        """s: the growth, and what |grad f|^2 may exceed |grad F|^2 by."""
+        """Return s: the growth, plus the possible excess of |grad f|^2 over |grad F|^2; `error` is (nu / t)^2."""
+
+    def growth(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
+        """Return a bound on the growth of A E F(x, t) in an iteration, without its descent: all of s, or less."""
+        return self.surplus(c, beta, L, error)
 
     def tuned(self, d: int, eps: float) -> float:
-        """The gamma for which k2 = k1, in one iteration at least; of gamma the theorem asks that it be no larger."""
+        """Return the gamma for which k2 = k1 (at least 1). The theorem needs a gamma that is no larger."""
         return float(self.shrunk(d, eps) ** (1 / max(1.0, self.k1(d, eps))))
 
     def burn_in(self, d: int, eps: float, gamma: float) -> int:
-        """k0 = min(k1, k2), rounded up."""
-        # The tuned gamma makes k1 and k2 equal but for rounding, which must not decide between two integers.
+        """Return k0 = min(k1, k2), rounded up."""
+        # With the tuned gamma, k1 and k2 differ only by rounding, which must not decide between two integers.
         k2 = math.log(self.shrunk(d, eps)) / math.log(gamma)
         return math.ceil(min(self.k1(d, eps), k2) * (1 - 1e-9))
 
     def residue(self, c: Constants) -> float:
-        """What remains of the bound as T grows: the error, and the floor of t."""
-        beta, L = self.step(c, FOREVER, c.floor), c.smoothness(c.floor)
+        """Return the limit of the bound as T grows, which is due to the error and the floor of t."""
+        beta, L = self.step(c, INFINITE_T, c.floor), c.smoothness(c.floor)
         return float(self.surplus(c, beta, L, c.error(c.floor)).at(c.floor) / self.weight(c, beta, L))
 
 
@@ -134,7 +134,7 @@ class Theorem34(Theorem):
         \beta = \frac{1}{L_1}, \quad k_1 = \epsilon^{-2}, \quad k_2 = \log_\gamma d^{-3/2}, \quad
         a = \beta - \frac{L_1}{2} \beta^2 = \frac{1}{2 L_1}, \quad s_k = a L_0 L_1 (d + 3)^{3/2} t_k
 
-    With the step 1/L1 F never grows but by the change of t. :math:`\hat x` is the iterate with the least
+    With the step 1/L1, F grows only by the change of t. :math:`\hat x` is the iterate with the least
     :math:`|\nabla f|` of all; the burn-in is a device of the proof.
     """
 
@@ -195,7 +195,7 @@ class Theorem41(Theorem):
         a = \beta - (d + 4) L_1 \beta^2, \quad
         s_k = \beta L_0 L_1 (d + 3)^{3/2} t_k + \frac{L_1^3}{4} \beta^2 (d + 6)^3 t_k^2
 
-    The burn-in is charged the whole of :math:`s_k`.
+    The growth during the burn-in is bounded by all of :math:`s_k`.
     """
 
     name, about = "4.1", "zeroth-order, deterministic"
@@ -212,9 +212,6 @@ class Theorem41(Theorem):
 
     def weight(self, c: Constants, beta: Any, L: Any) -> Any:
         return beta - (c.d + 4) * L * beta**2
-
-    def growth(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
-        return self.surplus(c, beta, L, error)
 
     def surplus(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
         return Powers(
@@ -284,9 +281,6 @@ class TheoremC1(Theorem):
 
     def weight(self, c: Constants, beta: Any, L: Any) -> Any:
         return beta - 8 * (c.d + 4) * L * beta**2
-
-    def growth(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
-        return self.surplus(c, beta, L, error)
 
     def surplus(self, c: Constants, beta: Any, L: Any, error: Any) -> Powers:
         noise = 8 * (c.d + 4) * L * beta**2 * c.sigma**2
