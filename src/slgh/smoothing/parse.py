@@ -1,13 +1,14 @@
-"""Reading formulas from text, safely: `ast` and a list of what is allowed. Nothing of a string is ever evaluated.
+"""Read formulas from text, safely: `ast` and a list of what is allowed. No text is ever evaluated.
 
-SymPy's own parsers evaluate Python, so no text reaches them. What is here builds SymPy objects node by node, and
-refuses what is not on its lists or would grow beyond its caps.
+SymPy's own parsers evaluate Python, so no text reaches them. This module builds SymPy objects node by node, and refuses
+nodes that are not on its lists and expressions that would grow beyond its limits.
 """
 
 from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -16,44 +17,52 @@ import sympy as sp
 from slgh.smoothing.errors import FormulaError, FormulaTooLarge
 from slgh.smoothing.time_limit import check_time
 
-LENGTH, NODES, DEPTH = 20_000, 10_000, 60
-"""The most characters, nodes of the syntax tree, and levels of nesting (chains such as a + b + c are one level)."""
+MAX_CHARACTERS = 20_000
 
-SIDES = 16
-"""The most arguments of min and max, which SymPy compares in pairs."""
+MAX_NODES = 10_000
+"""Maximum number of nodes of the syntax tree."""
 
-EXPONENT, BITS = 64, 4096
-"""The largest integer exponent, and the most bits that a power of numbers may have."""
+MAX_DEPTH = 60
+"""Maximum number of levels of nesting. A chain such as a + b + c is one level."""
+
+MAX_SIDES = 16
+"""Maximum number of arguments of min and max, which SymPy compares in pairs."""
+
+MAX_EXPONENT = 64
+"""Largest integer exponent."""
+
+MAX_BITS = 4096
+"""Maximum number of bits of a power of numbers."""
 
 DIMENSION = sp.Symbol("d", integer=True, positive=True)
-"""What `d` means in a formula: the number of variables."""
+"""The meaning of `d` in a formula: the number of variables."""
 
 CONSTANTS = {"pi": sp.pi, "e": sp.E, "d": DIMENSION}
 
-FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
-    "exp": (sp.exp, 1),
-    "log": (sp.log, 1),
-    "sqrt": (sp.sqrt, 1),
-    "sin": (sp.sin, 1),
-    "cos": (sp.cos, 1),
-    "tan": (sp.tan, 1),
-    "sinh": (sp.sinh, 1),
-    "cosh": (sp.cosh, 1),
-    "tanh": (sp.tanh, 1),
-    "atan": (sp.atan, 1),
-    "erf": (sp.erf, 1),
-    "abs": (sp.Abs, 1),
-    "sign": (sp.sign, 1),
-    "relu": (lambda x: sp.Max(0, x), 1),
-    "heaviside": (lambda x: sp.Heaviside(x, sp.S.Half), 1),
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "exp": sp.exp,
+    "log": sp.log,
+    "sqrt": sp.sqrt,
+    "sin": sp.sin,
+    "cos": sp.cos,
+    "tan": sp.tan,
+    "sinh": sp.sinh,
+    "cosh": sp.cosh,
+    "tanh": sp.tanh,
+    "atan": sp.atan,
+    "erf": sp.erf,
+    "abs": sp.Abs,
+    "sign": sp.sign,
+    "relu": lambda x: sp.Max(0, x),
+    "heaviside": lambda x: sp.Heaviside(x, sp.S.Half),
 }
-"""Functions and their number of arguments; `min`, `max`, `where`, `sum` and `prod` are read apart."""
+"""Functions of one argument. `min`, `max`, `where`, `sum`, `prod` and `mean` have their own rules."""
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
 }
 
 RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -64,9 +73,11 @@ RELATIONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 SPELLINGS = {"ln": "log", "arctan": "atan", "fabs": "abs", "maximum": "max", "minimum": "min"}
-"""What functions are called elsewhere."""
+"""Other names of functions, and the one used here."""
 
 SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product, "mean": sp.Sum}
+
+ARRAY_HINT = "; for arrays of numbers pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)"
 
 HINT = (
     " Products are written 2*x, powers x**2, absolute values abs(x); only the right-hand side of f(x) = ... is wanted."
@@ -74,7 +85,7 @@ HINT = (
 
 
 def parse(text: str) -> sp.Expr:
-    """The SymPy expression of a formula.
+    """Return the SymPy expression of a formula.
 
     Variables are names (x, y, x1, ...) or one subscripted name (x[0], x[i]). Numbers are exact: 0.1 is 1/10.
 
@@ -88,13 +99,13 @@ def parse(text: str) -> sp.Expr:
     return read_text(text)[0]
 
 
-def read_text(text: str) -> tuple[sp.Expr, Reader]:
-    """The expression, and the reader, which knows the variables that the text mentions, also where they cancel."""
-    if len(text) > LENGTH:
-        raise FormulaError(f"`formula` must have at most {LENGTH} characters, got {len(text)}.")
+def read_text(text: str) -> tuple[sp.Expr, FormulaReader]:
+    """Return the expression, and the reader, which knows all variables in the text, even if they cancel."""
+    if len(text) > MAX_CHARACTERS:
+        raise FormulaError(f"`formula` must have at most {MAX_CHARACTERS} characters, got {len(text)}.")
     try:
         tree = ast.parse(text.strip(), mode="eval")
-        reader = Reader(text.strip())
+        reader = FormulaReader(text.strip())
         refuse_size(tree)
         found = reader.number(tree.body)
     except SyntaxError as error:
@@ -122,20 +133,20 @@ def is_real(expression: Any) -> bool:
 
 
 def refuse_size(tree: ast.AST) -> None:
-    """Raise where the syntax tree has too many nodes or levels."""
+    """Raise if the syntax tree has too many nodes or levels."""
     stack, count = [(tree, 0)], 0
     while stack:
         node, depth = stack.pop()
         count += 1
-        if count > NODES or depth > DEPTH:
-            raise FormulaError(f"`formula` must have at most {NODES} operations, nested at most {DEPTH} deep.")
+        if count > MAX_NODES or depth > MAX_DEPTH:
+            raise FormulaError(f"`formula` must have at most {MAX_NODES} operations, nested at most {MAX_DEPTH} deep.")
         for child in ast.iter_child_nodes(node):
             chained = isinstance(node, ast.BinOp) and child is node.left and isinstance(child, ast.BinOp)
             stack.append((child, depth if chained else depth + 1))
 
 
-class Reader:
-    """Walks the syntax tree; `bound` holds the indices of the sums around a node."""
+class FormulaReader:
+    """Walk the syntax tree. `bound` holds the indices of the sums around a node."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -143,18 +154,16 @@ class Reader:
         self.plain: set[str] = set()
         self.subscripted: set[str] = set()
         self.highest = 0
-        """The highest subscript that is a number."""
+        """Highest subscript that is a number."""
 
     def fail(self, node: ast.AST, why: str) -> NoReturn:
         part = ast.get_source_segment(self.text, node) or self.text
         raise FormulaError(f"`formula`: {why}; got {part[:200]!r}.")
 
     def number(self, node: ast.AST) -> Any:
-        """A node that stands for a number."""
+        """Return the expression of a node that represents a number."""
         match node:
-            case ast.Constant(value=bool()) | ast.Constant(value=complex()) | ast.Constant(value=str()):
-                self.fail(node, "only real numbers are allowed")
-            case ast.Constant(value=int() | float() as value):
+            case ast.Constant(value=value):
                 return self.literal(node, value)
             case ast.Name(id=name):
                 return self.name(node, name)
@@ -167,19 +176,21 @@ class Reader:
             case ast.Subscript():
                 return self.subscript(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
+                return self.conditional(test, body, orelse)
             case ast.Call():
                 return self.call(node)
         return self.fail(node, f"{type(node).__name__} is not allowed")
 
-    def literal(self, node: ast.AST, value: float) -> Any:
-        if isinstance(value, float):
-            if not math.isfinite(value):
-                self.fail(node, "numbers must be finite")
-            return sp.Rational(repr(value))
-        if value.bit_length() > BITS:
+    def literal(self, node: ast.AST, value: Any) -> Any:
+        if type(value) not in (int, float):
+            self.fail(node, "only real numbers are allowed")
+        too_large = math.isinf(value) if isinstance(value, float) else value.bit_length() > MAX_BITS
+        if too_large:
             self.fail(node, "the number is too large")
-        return sp.Integer(value)
+        return sp.Rational(repr(value))
+
+    def conditional(self, test: ast.AST, body: ast.AST, orelse: ast.AST) -> Any:
+        return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
 
     def name(self, node: ast.AST, name: str) -> Any:
         if name in self.bound:
@@ -191,21 +202,17 @@ class Reader:
         if name.startswith("_") or not name.isascii():
             self.fail(node, "names are made of the letters a to z and digits; constants are pi and e")
         self.plain.add(name)
-        self.refuse_mixture(node, name)
+        self.refuse_mixture(node)
         return sp.Symbol(name, real=True)
 
-    def refuse_mixture(self, node: ast.AST, name: str) -> None:
-        """One subscripted variable, or several plain ones."""
+    def refuse_mixture(self, node: ast.AST) -> None:
+        """Raise unless there is one subscripted variable, or only plain ones."""
         if len(self.subscripted) > 1 or (self.subscripted and self.plain):
             names = ", ".join(sorted(self.subscripted | self.plain))
-            self.fail(
-                node,
-                f"variables are plain names, or one name with subscripts, not both ({names}); for arrays of numbers "
-                "pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)",
-            )
+            self.fail(node, f"variables are plain names, or one name with subscripts, not both ({names}){ARRAY_HINT}")
 
     def chain(self, node: ast.BinOp) -> Any:
-        """A chain of operators, along its left spine without recursion."""
+        """Return the expression of a chain of operators. It follows the left operands without recursion."""
         spine: list[ast.BinOp] = []
         left: ast.AST = node
         while isinstance(left, ast.BinOp):
@@ -216,7 +223,7 @@ class Reader:
         for operation in reversed(spine):
             check_time()
             right = self.number(operation.right)
-            if isinstance(operation.op, ast.Add | ast.Sub):  # added up together: one by one takes quadratic time
+            if isinstance(operation.op, ast.Add | ast.Sub):  # summed together below: one by one takes quadratic time
                 terms.append(right if isinstance(operation.op, ast.Add) else -right)
                 continue
             value, terms = sp.Add(value, *terms), []
@@ -230,16 +237,15 @@ class Reader:
             elif isinstance(operation.op, ast.BitXor):
                 self.fail(operation, "powers are written **, not ^")
             else:
-                why = f"the operator {type(operation.op).__name__} is not allowed"
-                matrix = "; for arrays of numbers pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)"
-                self.fail(operation, why + (matrix if isinstance(operation.op, ast.MatMult) else ""))
+                hint = ARRAY_HINT if isinstance(operation.op, ast.MatMult) else ""
+                self.fail(operation, f"the operator {type(operation.op).__name__} is not allowed{hint}")
         if terms:
             value = sp.Add(value, *terms)
             self.refuse_large(node, value)
         return value
 
     def refuse_large(self, node: ast.AST, value: Any) -> None:
-        """Numbers, and numbers in front, must stay below the largest float."""
+        """Raise if a number, or a numeric coefficient, exceeds the largest float."""
         number = value.as_coeff_Mul()[0]
         if number.is_Rational and max(abs(number.p).bit_length(), number.q.bit_length()) > 1024:
             self.fail(node, "the number is too large")
@@ -247,18 +253,18 @@ class Reader:
     def power(self, node: ast.AST, base: Any, exponent: Any) -> Any:
         if exponent.is_number:
             size = float(abs(exponent))
-            if size > EXPONENT:
-                self.fail(node, f"exponents must be at most {EXPONENT}")
+            if size > MAX_EXPONENT:
+                self.fail(node, f"exponents must be at most {MAX_EXPONENT}")
             if base.is_zero and exponent.is_negative:
                 self.fail(node, "division by zero")
-            if base.is_Rational and (abs(base.p).bit_length() + base.q.bit_length()) * size > BITS:
+            if base.is_Rational and (abs(base.p).bit_length() + base.q.bit_length()) * size > MAX_BITS:
                 self.fail(node, "the power of numbers is too large")
         elif not (base.is_number and base.is_positive) and not self.is_index_power(base, exponent):
             self.fail(node, "a variable exponent needs a positive number as base")
         return base**exponent
 
     def is_index_power(self, base: Any, exponent: Any) -> bool:
-        """Whether it is an index to the power of an index, such as (-1)**i or i**i."""
+        """Return True for a power of numbers and indices, such as (-1)**i or i**i."""
         indices = {*self.bound.values(), DIMENSION}
         return bool(base.free_symbols <= indices and exponent.free_symbols <= indices)
 
@@ -269,7 +275,7 @@ class Reader:
         if name in FUNCTIONS or name in CONSTANTS or name in self.bound or name.startswith("_"):
             self.fail(node, f"`{name}` cannot have a subscript")
         self.subscripted.add(name)
-        self.refuse_mixture(node, name)
+        self.refuse_mixture(node)
         index = self.index(node.slice)
         if index.is_Integer and index < 0:
             self.fail(node, "subscripts count from 0; the last variable is x[d-1]")
@@ -278,7 +284,7 @@ class Reader:
         return sp.IndexedBase(name, real=True)[index]
 
     def index(self, node: ast.AST) -> Any:
-        """A whole number: literals, indices and d, added, subtracted and multiplied."""
+        """Return an integer expression: literals, indices and d, added, subtracted and multiplied."""
         match node:
             case ast.Constant(value=int() as value) if not isinstance(value, bool) and abs(value) < 1 << 31:
                 return sp.Integer(value)
@@ -318,28 +324,26 @@ class Reader:
                 total /= sp.Mul(*(last - start + 1 for _, start, last in total.limits))
             return total
         if name == "where" and len(node.args) == 3:
-            test, body, orelse = node.args
-            return sp.Piecewise((self.number(body), self.condition(test)), (self.number(orelse), True))
+            return self.conditional(*node.args)
         if name in ("min", "max") and node.args:
             sides = [self.number(a) for a in node.args]
-            if sum(len(side.args) if isinstance(side, sp.Max | sp.Min) else 1 for side in sides) > SIDES:
-                self.fail(node, f"`{name}` takes at most {SIDES} arguments")
+            if sum(len(side.args) if isinstance(side, sp.Max | sp.Min) else 1 for side in sides) > MAX_SIDES:
+                self.fail(node, f"`{name}` takes at most {MAX_SIDES} arguments")
             return (sp.Min if name == "min" else sp.Max)(*sides)
         if name in SPELLINGS:
             self.fail(node, f"write {SPELLINGS[name]} for {name}")
         if name not in FUNCTIONS:
             known = ", ".join([*FUNCTIONS, "min", "max", "where", *SUMS])
             self.fail(node, f"the functions are {known}")
-        function, arity = FUNCTIONS[name]
-        if len(node.args) != arity:
-            self.fail(node, f"`{name}` takes {arity} argument" + "s" * (arity > 1))
-        value = function(*map(self.number, node.args))
+        if len(node.args) != 1:
+            self.fail(node, f"`{name}` takes 1 argument")
+        value = FUNCTIONS[name](self.number(node.args[0]))
         if value.is_number and not math.isfinite(abs(complex(value))):
             self.fail(node, "the value is not finite")
         return value
 
     def summed(self, node: ast.Call, kind: Any) -> Any:
-        """sum(... for i in range(...)), or several `for`s."""
+        """Return the expression of sum(... for i in range(...)), with one or several `for`."""
         if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
             self.fail(node, "a sum is written sum(... for i in range(d))")
         generator = node.args[0]
