@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 
 import slgh
 from libraries import every_library, to_library
-from slgh.probe import RADII, Probe, estimate, foretell, jackknife, probe, rises
+from slgh.probe import RADII, Probe, estimate, expected_drops, jackknife, probe, rise_share
 
 mpl.use("Agg")
 NUMBERS = ("value", "gradient_norm", "snr", "curvature", "reached", "score")
@@ -187,14 +187,14 @@ def test_the_score_ranks_t1_as_the_runs_do(name: str) -> None:
 def test_a_larger_radius_keeps_what_its_budget_leaves_of_a_smaller_ones_promise() -> None:
     t = np.array([1.0, 10.0, 100.0])
     eps = 10.0**-30
-    np.testing.assert_allclose(foretell(np.array([1.0, 4.0, 0.0]), t, eps), [1.0, 4.0, 3.6])
-    np.testing.assert_allclose(foretell(np.array([1.0, 0.5, 3.0]), t, eps), [1.0, 0.9, 3.0])
+    np.testing.assert_allclose(expected_drops(np.array([1.0, 4.0, 0.0]), t, eps), [1.0, 4.0, 3.6])
+    np.testing.assert_allclose(expected_drops(np.array([1.0, 0.5, 3.0]), t, eps), [1.0, 0.9, 3.0])
 
 
 @given(st.lists(st.floats(-10, 10), min_size=3, max_size=3), st.lists(st.floats(-10, 10), min_size=3, max_size=3))
 def test_a_convex_function_never_rises_on_the_way_down(a: list[float], b: list[float]) -> None:
     way = np.linspace(a, b, 33)
-    assert rises(np.round(ellipsoid(way), 6)) == 0
+    assert rise_share(np.round(ellipsoid(way), 6)) == 0
 
 
 def test_the_advice_does_not_depend_on_the_units_of_f() -> None:

@@ -1,4 +1,4 @@
-r"""Look before the run: what F is like at each radius t, which t1 to start from, and whether homotopy helps."""
+r"""Probe a function before a run: F at several radii t, a recommended t1, and whether homotopy helps."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
-Ask = Callable[[Floats], Floats]
-"""Points (n, d) to values (n,) of f."""
-
 RADII = 10.0 ** np.arange(-2.5, 1.25, 0.5)
-"""The radii that are tried, in units of the one "auto" would start from."""
+"""Default radii, in units of the first radius of "auto"."""
 
-PAIRS, FALL = 2, 10.0
-"""A rehearsal has so many pairs a step, and t falls by this factor over it."""
+TRIAL_PAIRS = 2
+"""Antithetic pairs per step of a trial run."""
 
-WAY = 32
-"""Into how many pieces the straight way to the lowest point is cut."""
+TRIAL_FALL = 10.0
+"""Factor by which t falls over a trial run."""
 
-RISE = 0.01
-"""f is said to rise on that way where its rises make up this share of the drop: below, it may be rounding."""
+REPEAT_STEPS = 4
+"""A trial run from a radius above the best one that found nothing lower is repeated with this many times the steps."""
 
-FLAT = 1e-9
-"""f is said to be flat around x0 where it changes by less than this share of the drop: no descent would begin."""
+LINE_POINTS = 32
+"""Number of pieces of the straight line from x0 to the lowest point."""
 
-MORE = 4
-"""A radius above the best one, from which nothing lower was found, is rehearsed again with so many times the steps."""
+MIN_RISE = 0.01
+"""f rises on that line if its rises make up this share of the drop. Below, it may be rounding."""
 
-FADE = 10.0
-"""f is said to have ripples where the curvature of F falls by this factor from the smallest radius to t1."""
+MAX_FLAT_CHANGE = 1e-9
+"""f is flat around x0 if it changes by less than this share of the drop: descent would have no direction."""
+
+MIN_CURVATURE_RATIO = 10.0
+"""f has ripples if the curvature of F falls by this factor from the smallest radius to t1."""
 
 
 class Estimates(NamedTuple):
-    """What the samples at each radius say, (k,) each."""
+    """Estimates at each radius, (k,) each."""
 
     value: Floats
     gradient_norm: Floats
@@ -60,7 +60,7 @@ class Estimates(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Probe:
-    r"""What `slgh.probe` found: arrays over the k radii `t`, and what follows from them.
+    r"""The result of `slgh.probe`: arrays over the k radii `t`, and a recommendation.
 
     Attributes
     ----------
@@ -69,28 +69,27 @@ class Probe:
     value, gradient_norm, curvature
         F(x0, t), the norm of its gradient in x, and the mean of its second derivatives, tr Hess F / d.
     snr
-        The squared gradient norm against the variance of one pair's estimate. A linear f in d variables has
-        1 / (d + 1); far less means that the samples see mostly what F averages out.
+        The squared gradient norm divided by the variance of the estimate from one pair: 1 / (d + 1) for a linear f in d
+        variables. Far less means that most of the variation in the samples is what F averages out.
     value_se, gradient_norm_se, snr_se, curvature_se
-        Standard errors, by the jackknife. NaN where fewer than three pairs were finite.
+        Standard errors, by the jackknife. NaN if fewer than three pairs were finite.
     reached
-        The lowest value that the rehearsal from each radius found; NaN where it found no finite one.
+        The lowest value that the trial run from each radius found; NaN if it found no finite one.
     score
-        The drop of f that a run from each radius promises: higher is better.
+        The drop of f to expect of a run from each radius: higher is better.
     t1
-        The radius with the highest score; NaN where no rehearsal found anything lower than f(x0).
+        The radius with the highest score; NaN if no trial run found a value below f(x0).
     helps
-        Whether homotopy promises more than descent from x0. It does where f rises on the straight way to the lowest
-        point found, where the curvature of F at the smallest radius is ten times that at t1 (ripples), or where f is
-        flat around x0.
+        True if homotopy should do better than descent from x0: f rises on the straight line to the lowest point found,
+        or the curvature of F at the smallest radius is ten times that at t1 (ripples), or f is flat around x0.
     rise
-        The rises of f on that way together, as a share of its drop.
+        The sum of the rises of f on that line, as a share of its drop.
     x, fun
         The lowest point found, (d,), and f there.
     message
-        A sentence on what to do and why.
+        A sentence that says what to do and why.
     nfev, nrejected, seed
-        Evaluations, samples dropped as not finite (a pair is one), and the seed that repeats the probe.
+        Evaluations, samples dropped because they were not finite (a pair counts as one), and the seed.
     """
 
     t: Floats
@@ -131,10 +130,10 @@ class Probe:
         return "\n".join([*lines, self.message])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw score, signal-to-noise ratio and curvature against t, and the recommended t1; returns the Axes.
+        """Plot score, signal-to-noise ratio and curvature against t, and the recommended t1; return the Axes.
 
-        The score is drawn relative to the highest one, the signal-to-noise ratio to that of a linear function; the
-        curvature has the scale on the right.
+        The score is relative to the highest one, the signal-to-noise ratio to that of a linear function. The curvature
+        has its own axis on the right.
         """
         try:
             from matplotlib import pyplot as plt
@@ -155,14 +154,14 @@ class Probe:
         right.errorbar(self.t, self.curvature, self.curvature_se, fmt="^-", color="C2", capsize=2, label="curvature")
         largest = np.max(np.abs(self.curvature), where=np.isfinite(self.curvature), initial=0.0)
         mean = np.mean(self.curvature, where=np.isfinite(self.curvature)) if largest > 0 else 0.0
-        if np.all(np.abs(self.curvature - mean) < 0.1 * largest):  # constant, but for rounding
+        if np.all(np.abs(self.curvature - mean) < 0.1 * largest):  # constant up to rounding
             ends = sorted((-0.1 * float(mean), 1.5 * float(mean)))
             right.set_ylim(ends[0], ends[1])
         else:
             right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
         right.set_ylabel("curvature tr Hess F / d", color="C2")
         handles = [h for axes in (ax, right) for h in axes.get_legend_handles_labels()[0]]
-        # Above the frame: inside, there is no corner that the curves leave free.
+        # Above the frame: the curves leave no corner free.
         ax.legend(
             handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False, fontsize="small"
         )
@@ -181,10 +180,10 @@ def probe(
     vectorized: bool = False,
     seed: Any = None,
 ) -> Probe:
-    r"""Look at f around x0 before a run: does homotopy help, and which t1 is a good start?
+    r"""Evaluate f around x0 before a run: does homotopy help, and which t1 is a good start?
 
-    At each radius, M antithetic pairs (the same directions u for all of them) say what F(x, t) = E f(x + t u) is like
-    at x0. With the odd parts :math:`o_i = (f(x_0 + t u_i) - f(x_0 - t u_i)) / 2t`, the even parts
+    At each radius, M antithetic pairs (the same directions u at all radii) estimate F(x, t) = E f(x + t u) and its
+    derivatives at x0. With the odd parts :math:`o_i = (f(x_0 + t u_i) - f(x_0 - t u_i)) / 2t`, the even parts
     :math:`e_i = (f(x_0 + t u_i) + f(x_0 - t u_i)) / 2` and :math:`g_i = o_i u_i`,
 
     .. math::
@@ -194,29 +193,29 @@ def probe(
         \frac{\operatorname{tr} \nabla^2 F}{d} \approx \frac{2}{t^2}
         \frac{\sum_i (|u_i|^2 - \overline{|u|^2})\, e_i}{\sum_i (|u_i|^2 - \overline{|u|^2})^2}.
 
-    Which t1 is best shows only on the way. So each radius is rehearsed: "auto" runs from it for about a hundred
-    evaluations, with the same noise for all, and t falls tenfold. With :math:`r_j` the lowest value it finds, the
-    score is
+    These do not show which t1 is best, so there is a trial run from each radius: "auto" for about a hundred
+    evaluations, with the same noise for all radii, while t falls tenfold. With :math:`r_j` the lowest value it finds,
+    the score is
 
     .. math:: s_j = \max\left(f(x_0) - r_j,\ \left(1 - \frac{\ln(t_j / t_{j-1})}{\ln(t_1 / t_{end})}\right)
         s_{j-1}\right), \qquad s_0 = 0
 
-    for the radii in ascending order: a run from a larger radius comes to the smaller one later, when this share of its
-    budget is left. Last, f is looked at on the straight way from x0 to the lowest point found. Where it never rises
-    there, descent may find that point as well.
+    for the radii in ascending order: a run from a larger radius reaches the smaller one later, with this share of its
+    budget left. Last, f is evaluated on the straight line from x0 to the lowest point found. If it never rises there,
+    descent may find that point as well.
 
     Parameters
     ----------
     fun, x0, bounds, args, vectorized
         As for `slgh.minimize`; x0 is one start, (d,).
     t
-        The radii, ascending; None takes eight, half a decade apart, around the one that "auto" would start from.
+        The radii, ascending. None: eight radii, half a decade apart, around the first radius of "auto".
     samples
-        M, the pairs at each radius, at least 3. The score does not depend on them.
+        M, the number of pairs at each radius, at least 3. The score does not depend on them.
     steps
-        How many steps a rehearsal has, of four evaluations each. In many variables it takes more to see far.
+        Number of steps of a trial run, with four evaluations each. In many variables more steps are needed to see far.
     seed
-        A non-negative integer; None draws one, which `probe.seed` tells.
+        A non-negative integer. If None, one is generated and stored in `probe.seed`.
 
     Returns
     -------
@@ -225,12 +224,12 @@ def probe(
 
     Notes
     -----
-    It takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. Radii above the best one
-    from which nothing lower than f(x0) was found are rehearsed once more, with four times the steps. The score is made
-    for "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far from 0.
-    A rehearsal sees what lies within a few radii of x0. Where x0 is a good local minimum already, in many variables,
-    even more steps may find nothing lower, which says little. A curved valley, such as Rosenbrock's, rises on the
-    straight way too, and is then taken for ruggedness; so is an error of f.
+    The probe takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. Radii above the best
+    one from which nothing lower than f(x0) was found get a second trial run, with four times the steps. The score is
+    made for "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far
+    from 0. A trial run sees what lies within a few radii of x0. If x0 is a good local minimum and there are many
+    variables, even more steps may find nothing lower, which says little. A curved valley, such as Rosenbrock's, also
+    rises on the straight line, and is then taken for ruggedness; so is an error of f.
 
     Examples
     --------
@@ -246,38 +245,40 @@ def probe(
     x, seed = read_x0(x0, backend_of(x0), batched=False), read_seed(seed, 1)
     box = read_bounds(bounds, x.shape[1], x.dtype)
     radii = read_radii(t, x, box)
-    # The rehearsals come first: `minimize` refuses wrong arguments before anything is evaluated.
+    # The trial runs come first: `minimize` refuses wrong arguments before anything is evaluated.
     options = {"bounds": bounds, "args": args, "vectorized": vectorized, "seed": seed}
-    runs = [_rehearse(fun, x0, float(one), steps, options) for one in radii]
-    ask = _asker(fun, x0, args, box, vectorized=vectorized)
+    runs = [_trial_run(fun, x0, float(one), steps, options) for one in radii]
+    evaluate = _evaluator(fun, x0, args, box, vectorized=vectorized)
 
     start = x[0].astype(np.float64)
     u = np.random.default_rng(seed).standard_normal((samples, len(start)))
-    around = ask(np.concatenate([start[None], *(start + sign * one * u for one in radii for sign in (1, -1))]))
+    around = evaluate(np.concatenate([start[None], *(start + sign * one * u for one in radii for sign in (1, -1))]))
     pairs = around[1:].reshape(len(radii), 2, samples)
     estimates, errors = estimate(u, radii, pairs), jackknife(u, radii, pairs)
 
-    spent = list(runs)
+    trials = list(runs)
     known = float(around[0]) if np.isfinite(around[0]) else np.inf
-    for j in blind(np.array([float(run.fun) for run in runs]), known):
-        spent.append(_rehearse(fun, x0, float(radii[j]), MORE * steps, options))
-        runs[j] = min(runs[j], spent[-1], key=lambda run: float(run.fun) if np.isfinite(run.fun) else np.inf)
+    for j in radii_to_repeat(np.array([float(run.fun) for run in runs]), known):
+        trials.append(_trial_run(fun, x0, float(radii[j]), REPEAT_STEPS * steps, options))
+        runs[j] = min(runs[j], trials[-1], key=lambda run: float(run.fun) if np.isfinite(run.fun) else np.inf)
     reached = np.array([float(run.fun) if np.isfinite(run.fun) else np.nan for run in runs])
     finite = [*around[np.isfinite(around)], *reached[np.isfinite(reached)]]
     if not finite:
         raise ValueError(f"`fun` must be finite somewhere around `x0`, got fun(x0)={around[0]} and nothing better.")
     f0 = float(around[0]) if np.isfinite(around[0]) else float(max(finite))
-    score = foretell(f0 - np.where(np.isfinite(reached), reached, f0), radii, float(np.finfo(x.dtype).eps))
+    score = expected_drops(f0 - np.where(np.isfinite(reached), reached, f0), radii, float(np.finfo(x.dtype).eps))
     found = bool(score.max() > 0)
     best = int(np.argmax(score)) if found else len(radii) - 1
     lowest = runs[int(np.argmin(np.where(np.isfinite(reached), reached, np.inf)))]
     end = np.asarray(backend_of(x0).host(lowest.x), np.float64)
-    way = ask(start + np.arange(1, WAY)[:, None] / WAY * (end - start)) if found else np.zeros(0)
-    rise = rises(np.array([f0, *way, lowest.fun])) if found else 0.0
+    shares = np.arange(1, LINE_POINTS)[:, None] / LINE_POINTS
+    line = evaluate(start + shares * (end - start)) if found else np.zeros(0)
+    rise = rise_share(np.array([f0, *line, lowest.fun])) if found else 0.0
     drop = f0 - float(lowest.fun)
-    flat = bool(found and (np.abs(pairs[0] - f0) <= FLAT * drop).all())
+    flat = bool(found and (np.abs(pairs[0] - f0) <= MAX_FLAT_CHANGE * drop).all())
     bends = estimates.curvature[[0, best]]
-    ripples = bool(abs(bends[0]) > 2 * errors.curvature[0] and abs(bends[0]) > FADE * abs(bends[1]))
+    significant = abs(bends[0]) > 2 * errors.curvature[0]
+    ripples = bool(significant and abs(bends[0]) > MIN_CURVATURE_RATIO * abs(bends[1]))
     return Probe(
         t=radii,
         **estimates._asdict(),
@@ -285,25 +286,25 @@ def probe(
         reached=reached,
         score=score,
         t1=float(radii[best]) if found else math.nan,
-        helps=found and (rise > RISE or ripples or flat),
+        helps=found and (rise > MIN_RISE or ripples or flat),
         rise=rise,
         x=end,
         fun=float(lowest.fun),
-        message=_say(radii, best, f0, reached, rise, flat, bends if ripples else None),
-        nfev=around.size + way.size + sum(int(run.nfev) for run in spent),
-        nrejected=sum(_bad(some) for some in (around[:1], pairs, way)) + sum(int(run.nrejected) for run in spent),
+        message=_message(radii, best, f0, reached, rise, flat, bends if ripples else None),
+        nfev=around.size + line.size + sum(int(run.nfev) for run in trials),
+        nrejected=sum(map(_count_bad, (around[:1], pairs, line))) + sum(int(run.nrejected) for run in trials),
         seed=seed,
     )
 
 
-def _bad(values: Floats) -> int:
-    """How many values (n,), or pairs of values (k, 2, M), are not finite."""
+def _count_bad(values: Floats) -> int:
+    """Return the number of values (n,), or pairs of values (k, 2, M), that are not finite."""
     finite = np.isfinite(values)
     return int(np.sum(~(finite.all(axis=1) if finite.ndim == 3 else finite)))
 
 
 def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
-    """The radii as an ascending array (k,), or the default ones around the first radius of "auto"."""
+    """Return the radii as an ascending array (k,), or the default ones around the first radius of "auto"."""
     if t is None:
         return np.asarray(float(first_radius(x0, box)[0]) * RADII)
     try:
@@ -316,7 +317,7 @@ def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
 
 
 def estimate(u: Floats, t: Floats, values: Floats) -> Estimates:
-    """F, the norm of its gradient, signal-to-noise ratio and curvature at each radius; pairs that are not finite drop.
+    """Return F, the norm of its gradient, signal-to-noise ratio and curvature at each radius, from the finite pairs.
 
     Directions u (M, d), radii t (k,) and values (k, 2, M) at +u and -u.
     """
@@ -325,8 +326,8 @@ def estimate(u: Floats, t: Floats, values: Floats) -> Estimates:
         ok = np.isfinite(odd) & np.isfinite(even)
         odd, even, n = np.where(ok, odd, 0.0), np.where(ok, even, 0.0), ok.sum(axis=1)
         square = np.sum(u * u, axis=1)
-        whole, own = np.sum((odd @ u) ** 2, axis=1), odd**2 @ square
-        signal, spread = (whole - own) / (n * (n - 1)), (own - whole / n) / (n - 1)
+        total, own = np.sum((odd @ u) ** 2, axis=1), odd**2 @ square
+        signal, spread = (total - own) / (n * (n - 1)), (own - total / n) / (n - 1)
         value = even.sum(axis=1) / n
         off = np.where(ok, square - (ok @ square / n)[:, None], 0.0)
         curvature = 2 / t**2 * np.sum(off * (even - value[:, None]), axis=1) / np.sum(off**2, axis=1)
@@ -335,7 +336,7 @@ def estimate(u: Floats, t: Floats, values: Floats) -> Estimates:
 
 
 def jackknife(u: Floats, t: Floats, values: Floats) -> Estimates:
-    """The standard errors of `estimate`, from what it says with one pair left out, each in turn."""
+    """Return the standard errors of `estimate`, by leaving out one pair at a time."""
     ok = np.asarray(np.isfinite(values).all(axis=1))
     kept, n = ok.T[:, None, :], ok.sum(axis=1)
     parts = np.stack([estimate(np.delete(u, i, 0), t, np.delete(values, i, 2)) for i in range(len(u))])
@@ -345,8 +346,8 @@ def jackknife(u: Floats, t: Floats, values: Floats) -> Estimates:
         return Estimates(*np.where(n > 2, np.sqrt((n - 1) / n * squares), np.nan))
 
 
-def _asker(fun: Any, x0: Any, args: Any, box: Box | None, *, vectorized: bool) -> Ask:
-    """f at points of float64, mirrored into the box and handed over as arrays of x0's library and dtype."""
+def _evaluator(fun: Any, x0: Any, args: Any, box: Box | None, *, vectorized: bool) -> Callable[[Floats], Floats]:
+    """Return f as a function of points (n, d), which are mirrored into the box and converted to x0's library."""
     backend = backend_of(x0)
     dtype = backend.read(x0).dtype
     extra = args if isinstance(args, tuple) else (args,)
@@ -354,29 +355,29 @@ def _asker(fun: Any, x0: Any, args: Any, box: Box | None, *, vectorized: bool) -
         fun, None, backend=backend, args=extra, vectorized=vectorized, batched=False, differentiate=False
     )
 
-    def ask(points: Floats) -> Floats:
+    def evaluate(points: Floats) -> Floats:
         given = points.astype(dtype)
         inside = given if box is None else box.inside(given, np)
         with backend.session(differences=True):
             values = functions.answer(Query("fun", backend.native(inside[None])), ())
         return np.asarray(backend.host(values)[0], np.float64)
 
-    return ask
+    return evaluate
 
 
-def _rehearse(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any]) -> Result:
-    """A short homotopy of "auto" from radius t1, from values of f alone."""
+def _trial_run(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any]) -> Result:
+    """Run a short homotopy of "auto" from radius t1, with values of f alone."""
     run = minimize(
         fun,
         x0,
         method="scale_free",
         t1=t1,
-        t_end=t1 / FALL,
+        t_end=t1 / TRIAL_FALL,
         shape=1.0,
         alpha=0.5,
         oracle="antithetic",
-        samples=PAIRS,
-        max_evals=2 + 2 * PAIRS * steps,
+        samples=TRIAL_PAIRS,
+        max_evals=2 + 2 * TRIAL_PAIRS * steps,
         history=None,
         **options,
     )
@@ -385,10 +386,10 @@ def _rehearse(fun: Any, x0: Any, t1: float, steps: int, options: dict[str, Any])
     return run
 
 
-def blind(reached: Floats, f0: float) -> list[int]:
-    """Which radii above the best one found nothing below f(x0); if none found anything, the larger half.
+def radii_to_repeat(reached: Floats, f0: float) -> list[int]:
+    """Return the radii above the best one that found nothing below f(x0); if none found anything, the larger half.
 
-    >>> blind(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), 4.0), blind(np.array([3.0, 3.0, 3.0, 3.0]), 1.0)
+    >>> radii_to_repeat(np.array([3.0, 1.0, 2.0, 5.0, 4.0]), 4.0), radii_to_repeat(np.array([3.0, 3.0, 3.0, 3.0]), 1.0)
     ([3, 4], [2, 3])
     """
     lower = np.isfinite(reached) & (reached < f0)
@@ -396,10 +397,10 @@ def blind(reached: Floats, f0: float) -> list[int]:
     return [j for j in range(first, len(reached)) if not lower[j]]
 
 
-def foretell(drop: Floats, t: Floats, eps: float) -> Floats:
-    """The score (k,) from the drops of the rehearsals: see `probe`. "auto" lets t fall by eps^(1/3).
+def expected_drops(drop: Floats, t: Floats, eps: float) -> Floats:
+    """Return the score (k,) from the drops of the trial runs: see `probe`. In "auto", t falls by eps^(1/3).
 
-    >>> foretell(np.array([1.0, 4.0, 0.0]), np.array([1.0, 10.0, 100.0]), 1e-30).tolist()
+    >>> expected_drops(np.array([1.0, 4.0, 0.0]), np.array([1.0, 10.0, 100.0]), 1e-30).tolist()
     [1.0, 4.0, 3.6]
     """
     lost = np.diff(np.log(t)) / (-np.log(eps) / 3)
@@ -409,20 +410,20 @@ def foretell(drop: Floats, t: Floats, eps: float) -> Floats:
     return score
 
 
-def rises(way: Floats) -> float:
-    """The rises of f along a way up to its lowest point, as a share of the drop; 0 for a convex f.
+def rise_share(values: Floats) -> float:
+    """Return the rises of f along a line up to its lowest point, as a share of the drop; 0 for a convex f.
 
-    >>> rises(np.array([4.0, 2.0, 3.0, 0.0, 1.0]))
+    >>> rise_share(np.array([4.0, 2.0, 3.0, 0.0, 1.0]))
     0.25
     """
-    way = way[np.isfinite(way)]
-    falling = way[: int(np.argmin(way)) + 1]
-    drop = float(way[0] - falling[-1])
+    values = values[np.isfinite(values)]
+    falling = values[: int(np.argmin(values)) + 1]
+    drop = float(values[0] - falling[-1])
     return float(np.maximum(np.diff(falling), 0).sum()) / drop if drop > 0 else 0.0
 
 
-def _say(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bool, bends: Floats | None) -> str:
-    """What to do, and why."""
+def _message(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bool, bends: Floats | None) -> str:
+    """Return a sentence that says what to do, and why."""
     lowest = float(np.min(reached, where=np.isfinite(reached), initial=np.inf))
     if not lowest < f0:
         return (
@@ -433,7 +434,7 @@ def _say(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bo
     fell = f"from f(x0) = {f0:.4g} to {lowest:.4g}, the lowest value found"
     if flat:
         text = f"f is flat around x0, where descent has no direction: {start}."
-    elif rise > RISE:
+    elif rise > MIN_RISE:
         text = f"On the way {fell}, f rises by {rise:.0%} of the drop, where descent may stop: {start}."
     elif bends is not None:
         text = (
@@ -444,7 +445,7 @@ def _say(t: Floats, best: int, f0: float, reached: Floats, rise: float, flat: bo
         text = f"f falls all the way {fell}: a local method such as L-BFGS will do; for homotopy, {start}."
     if best == len(t) - 1:
         text += " It is the largest radius tried: larger ones may be better."
-    blind = t[best + 1 :][~(reached[best + 1 :] < f0)]
-    if blind.size:
-        text += f" From t = {blind[0]:.3g} nothing below f(x0) was found, which more `steps` may change."
+    failed = t[best + 1 :][~(reached[best + 1 :] < f0)]
+    if failed.size:
+        text += f" From t = {failed[0]:.3g} nothing below f(x0) was found, which more `steps` may change."
     return text
