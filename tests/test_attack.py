@@ -17,7 +17,7 @@ from scipy.special import log_softmax, softmax
 import slgh.attack
 from slgh.attack import AttackResult, Outcome, attack, passes
 from slgh.attack.loss import AttackObjective, SuccessWatch, distortion_of, margin_of, perturb
-from slgh.attack.model import QueriedModel
+from slgh.attack.model import ImageClasses, QueriedModel
 from slgh.attack.passes import FinishedHomotopy, run_homotopies
 from slgh.attack.plan import (
     PlannedHomotopy,
@@ -27,7 +27,7 @@ from slgh.attack.plan import (
     narrow_parameters,
     plan_homotopies,
 )
-from slgh.attack.result import ImageClasses, report
+from slgh.attack.result import report
 from slgh.engine.checkpoint import Checkpoint
 from slgh.paper.attack.settings import METHODS, PAPER
 from slgh.paper.networks.datasets import shipped_images

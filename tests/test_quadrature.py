@@ -85,8 +85,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: Quadrature(fun, nodes=1), "`nodes` must be an integer >= 2"),
     (lambda: Quadrature(lambda x: x.sum(axis=-1)).value(np.zeros(5), 1.0), "at most 4 variables"),
     (lambda: Quadrature(lambda x: x.sum(axis=-1), nodes=100).value(np.zeros(3), 1.0), "at most 20000 nodes"),
-    (lambda: Quadrature(lambda x: x).value(np.zeros(2), 1.0), "one value a point"),
-    (lambda: Quadrature(lambda x: x.sum(axis=-1), separable=True).value(np.zeros(2), 1.0), "one term a variable"),
+    (lambda: Quadrature(lambda x: x).value(np.zeros(2), 1.0), "one value per point"),
+    (lambda: Quadrature(lambda x: x.sum(axis=-1), separable=True).value(np.zeros(2), 1.0), "one term per variable"),
 ]
 
 

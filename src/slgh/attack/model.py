@@ -79,6 +79,24 @@ class QueriedModel:
         return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImageClasses:
+    """The true classes (B,), the model's classes of the originals, and the target classes of a targeted attack."""
+
+    label: NDArray[np.int64]
+    before: NDArray[np.int64]
+    target: NDArray[np.int64] | None
+
+    def attacked(self) -> NDArray[np.intp]:
+        """Return the numbers of the images to attack: classified correctly, and not yet as the target class."""
+        right = self.before == self.label
+        return np.flatnonzero(right if self.target is None else right & (self.before != self.target))
+
+    def fooled(self, rows: NDArray[np.intp], seen: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return a mask of the images `rows` for which the class `seen` is a success."""
+        return np.asarray(seen != self.label[rows] if self.target is None else seen == self.target[rows])
+
+
 def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[float, float]]:
     """Return the images, float32 or float64 (B, ...) of the library that the model reads, and the range of pixels."""
     low, high = _read_pixels(pixels)

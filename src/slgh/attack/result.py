@@ -12,7 +12,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh.attack.loss import perturb
-from slgh.attack.model import CHECK_BATCH_SIZE, QueriedModel
+from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
 from slgh.attack.passes import FinishedHomotopy
 from slgh.backends import backend_of
 from slgh.protocols import Array
@@ -93,24 +93,6 @@ class AttackResult:
     def l2(self) -> NDArray[np.float64]:
         """The L2 norm of the perturbation, not squared."""
         return np.sqrt(self.distortion)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageClasses:
-    """The true classes (B,), the model's classes of the originals, and the target classes of a targeted attack."""
-
-    label: NDArray[np.int64]
-    before: NDArray[np.int64]
-    target: NDArray[np.int64] | None
-
-    def attacked(self) -> NDArray[np.intp]:
-        """Return the numbers of the images to attack: classified correctly, and not yet as the target class."""
-        right = self.before == self.label
-        return np.flatnonzero(right if self.target is None else right & (self.before != self.target))
-
-    def fooled(self, rows: NDArray[np.intp], seen: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return a mask of the images `rows` for which the class `seen` is a success."""
-        return np.asarray(seen != self.label[rows] if self.target is None else seen == self.target[rows])
 
 
 def report(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -75,11 +75,11 @@ class Smoothed:
         formula = self._formula
         F = as_erf(sp.Add(*self._terms)).xreplace({T: self.t})
         if formula.vector is None:
-            ours = [sp.Symbol(name, real=True) for name in formula.names]
-            return F.xreplace(dict(zip(ours, self.symbols, strict=True)))
-        real, plain = sp.IndexedBase(formula.vector, real=True), sp.IndexedBase(formula.vector)
+            real = [sp.Symbol(name, real=True) for name in formula.names]
+            return F.xreplace(dict(zip(real, self.symbols, strict=True)))
+        base, plain = sp.IndexedBase(formula.vector, real=True), sp.IndexedBase(formula.vector)
         return F.replace(
-            lambda e: isinstance(e, sp.Indexed) and e.base == real, lambda e: plain[e.indices] if e.indices else e
+            lambda e: isinstance(e, sp.Indexed) and e.base == base, lambda e: plain[e.indices] if e.indices else e
         )
 
     def value(self, x: Any, t: Any) -> Any:
@@ -180,10 +180,7 @@ class UnsmoothedFormula:
     """A formula and its gradient at points (..., d), NumPy arrays. No closed form of the homotopy is needed."""
 
     def __init__(self, formula: Formula) -> None:
-        self._pieces = [
-            Piece(body=body, rule=ClosedFormRule(body.expression, body.z, {}, body.indices.index))
-            for body in split_formula(formula)
-        ]
+        self._pieces = [closed_piece(body, body.expression, {}) for body in split_formula(formula)]
 
     def fun(self, x: NDArray[Any]) -> Any:
         """Return f(x), (...)."""
@@ -213,8 +210,7 @@ def assemble(
         if left and body.product:
             closed, left = sp.S.Zero, [(body.expression, left[0][1])]
         if closed != 0:
-            rule: Rule = ClosedFormRule(closed, body.z, name.definitions, body.indices.index)
-            pieces.append(Piece(body=body, rule=rule))
+            pieces.append(closed_piece(body, closed, name.definitions))
             terms.append(body.in_formula(closed.xreplace(name.definitions), formula))
         for term, _ in left:
             approximate = True
@@ -226,8 +222,13 @@ def assemble(
             terms.append(body.in_formula(sp.Function("Expectation")(term), formula))
     if not pieces:  # the formula is 0
         zero = Body(expression=sp.S.Zero, z=(sp.Symbol("z0", real=True),), indices=IndexRange(offsets=(0,)))
-        pieces.append(Piece(body=zero, rule=ClosedFormRule(zero.expression, zero.z, {}, zero.indices.index)))
+        pieces.append(closed_piece(zero, zero.expression, {}))
     return pieces, terms, approximate
+
+
+def closed_piece(body: Body, F: Any, definitions: Mapping[Any, Any]) -> Piece:
+    """Return the piece of a body whose smoothed expression is F."""
+    return Piece(body=body, rule=ClosedFormRule(F, body.z, definitions, body.indices.index))
 
 
 def averaged_rule(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_nodes: Callable[[int], Nodes]) -> Rule:

@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def xhat(self) -> str:
-        """How the theorem picks its point: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
+        """Rule by which the theorem picks its point: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
         return self.theorem.xhat
 
     @property

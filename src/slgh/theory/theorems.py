@@ -85,7 +85,7 @@ class Theorem(ABC):
     factor: ClassVar[float] = 1.0
     """A, the factor of the descent of F."""
     xhat: ClassVar[str] = "uniform"
-    """How the theorem picks its point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
+    """Rule by which the theorem picks its point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
 
     @abstractmethod
     def k1(self, d: int, eps: float) -> float:
@@ -246,7 +246,7 @@ class Theorem42(Theorem41):
         return min(1 / (2 * (c.d + 4) * c.L1), (n * (c.d + 4)) ** -0.5)
 
 
-class TheoremC1(Theorem):
+class TheoremC1(Theorem41):
     r"""Theorem C.1: ZOSLGH on f' with :math:`|f' - f| \le \nu`, deterministic; t has the floor :math:`\sqrt\nu`.
 
     .. math::
@@ -267,11 +267,7 @@ class TheoremC1(Theorem):
     """
 
     name, about = "C.1", "zeroth-order with error, deterministic"
-    order, stochastic = "zeroth", False
     factor = 4.0
-
-    def k1(self, d: int, eps: float) -> float:
-        return d * eps**-2
 
     def shrunk(self, d: int, eps: float) -> float:
         return 1 / d
