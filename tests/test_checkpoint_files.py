@@ -135,9 +135,9 @@ def test_a_name_with_brackets_is_no_pattern(tmp_path: Path) -> None:
 
 def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
     file = tmp_path / "text"
-    with files.whole(file) as first:
+    with files.atomic_write(file) as first:
         first.write(b"first")
-        with files.whole(file) as second:
+        with files.atomic_write(file) as second:
             second.write(b"second, and longer")
         assert file.read_bytes() == b"second, and longer"
     assert file.read_bytes() == b"first"

@@ -595,7 +595,11 @@ def full(*_: Any, **__: Any) -> Any:
     [
         ("slgh.cli.attack_output.write_text", ["--out", "found"], "--out: found cannot be written: No space left"),
         ("slgh.cli.common.write_text", ["--json", "a.json"], "--json: a.json cannot be written: No space left"),
-        ("slgh.cli.attack_output.whole", ["--plot", "a.png"], "--plot: a.png was not drawn: [Errno 28] No space left"),
+        (
+            "slgh.cli.attack_output.atomic_write",
+            ["--plot", "a.png"],
+            "--plot: a.png was not drawn: [Errno 28] No space left",
+        ),
     ],
 )
 def test_a_full_disk_is_told(place: str, more: list[str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -608,7 +612,7 @@ def test_a_full_disk_is_told(place: str, more: list[str], told: str, monkeypatch
 
 
 def test_a_default_picture_on_a_full_disk_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slgh.cli.attack_output.whole", full)
+    monkeypatch.setattr("slgh.cli.attack_output.atomic_write", full)
     result = run(*OWN, *QUICK)
     assert result.exit_code == 0
     assert "No space left on device" in block(result.stdout)["drawn"]
@@ -723,7 +727,7 @@ def test_bad_options_of_a_training_are_one_line(more: list[str], fragment: str, 
 
 
 def test_a_training_that_cannot_be_written_is_told(small_sets: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slgh.paper.networks.networks.whole", full)
+    monkeypatch.setattr("slgh.paper.networks.networks.atomic_write", full)
     result = run(*TRAIN, "--epochs", "1")
     assert result.exit_code == 1
     assert "--out: w.safetensors cannot be written: No space left on device." in result.stderr

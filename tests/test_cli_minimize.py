@@ -950,7 +950,7 @@ def test_a_picture_that_was_asked_for_and_cannot_be_drawn_is_an_error(monkeypatc
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("slgh.cli.drawing.whole", full)
+    monkeypatch.setattr("slgh.cli.drawing.atomic_write", full)
     asked = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--quiet", "--plot", "a.png")
     assert asked.exit_code == 1
     assert "--plot: a.png was not drawn" in asked.stderr

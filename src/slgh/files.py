@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and values as JSON knows them."""
+"""Atomic file writes, and values in the form of JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 
 
 @contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Write beside `path`, force it to the disk, then take its name: at no time is `path` a partial file.
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Replace a file atomically: write a temporary file beside `path`, sync it to disk, rename it.
 
-    A symbolic link stays, and the file it points to is replaced.
+    A symbolic link is kept, and the file it points to is replaced.
     """
     path = Path(os.path.realpath(path))
-    # The name is unique, so that two writers of one file, in one process or in several, do not share a temporary file.
+    # A unique name keeps two writers of one file, in one process or in several, from sharing a temporary file.
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     file = open(temporary, "x+b")  # noqa: SIM115 - a file that was not created here must not be deleted below
     try:
@@ -38,9 +38,9 @@ def whole(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def remove_stale(path: Path) -> None:
-    """Delete the temporary files of `path` that processes left behind when they were killed.
+    """Delete temporary files of `path` left behind by killed processes.
 
-    Those of living processes stay, and so do those of this process, in which another thread may be writing.
+    Files of running processes are kept, including this one, where another thread may be writing.
     """
     pattern = re.compile(re.escape(path.name) + r"\.(\d{1,9})(\.[0-9a-f]{8})?\.tmp")
     with suppress(OSError):
@@ -54,7 +54,7 @@ def _is_alive(pid: int) -> bool:
     if pid == os.getpid():
         return True
     if os.name == "nt":
-        # os.kill would end the process there. It is not needed either: Windows does not delete a file that is open.
+        # os.kill would end the process there, and Windows refuses to delete a file that is open anyway.
         return False
     try:
         os.kill(pid, 0)
@@ -66,13 +66,13 @@ def _is_alive(pid: int) -> bool:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Replace a file by this text."""
-    with whole(path) as file:
+    """Replace the content of a file atomically."""
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 
 def to_json(found: Any) -> str:
-    """JSON that people can read too: lists of numbers stand in one line. What is not finite is null.
+    """Return readable JSON: lists of numbers on one line, NaN and infinity as null.
 
     >>> print(to_json({"x": np.array([1.0, np.nan]), "n": np.int64(3)}), end="")
     {

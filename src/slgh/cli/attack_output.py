@@ -24,7 +24,7 @@ from slgh.cli.common import STDOUT, Unwritten, console, fail, make_out_folder, r
 from slgh.cli.drawing import SUFFIXES, Undrawn, needs
 from slgh.cli.outcome import CHOSEN, OUTPUT, exit_code, with_options, without
 from slgh.cli.output import show
-from slgh.files import to_json, whole, write_text
+from slgh.files import atomic_write, to_json, write_text
 from slgh.method import SLOTS, Method
 from slgh.paper.attack.settings import METHODS
 from slgh.result import Status
@@ -301,7 +301,7 @@ def _write_folder(folder: Path | None, ended: Ended, entries: dict[str, Any]) ->
     arrays = {"images": adversarial(found), "originals": ended.attacked.images, "labels": found.label}
     arrays |= {"ids": ended.attacked.ids, "after": found.after, "success": found.success}
     try:
-        with whole(folder / IMAGES) as file:
+        with atomic_write(folder / IMAGES) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         write_text(folder / RESULT, to_json(entries))
     except OSError as error:
@@ -332,11 +332,11 @@ def _draw_figures(ended: Ended, file: Path, folder: Path | None) -> str:
     options: dict[str, Any] = {"ids": attacked.ids, "classes": attacked.classes}
     try:
         figure = attack_images(found, attacked.images, pixels=attacked.pixels, title=title, most=DRAWN, **options)
-        with whole(file) as stream:
+        with atomic_write(file) as stream:
             stream.write(as_bytes(figure, file.suffix[1:].lower()))
         if folder is None or not len(found.history.get("queries", ())):
             return str(file)
-        with whole(folder / CURVES) as stream:
+        with atomic_write(folder / CURVES) as stream:
             stream.write(as_bytes(attack_curves(found, title=title, **options), "png"))
     except Exception as error:
         raise Undrawn(" ".join(str(error).split()).rstrip(".")) from error

@@ -16,7 +16,7 @@ from slgh.cli.job import Outcome
 from slgh.cli.start import read_bounds
 from slgh.cli.user_code import UserCodeFailed
 from slgh.engine.bounds import read_bounds as read_box
-from slgh.files import whole
+from slgh.files import atomic_write
 from slgh.oracles import Antithetic
 from slgh.plotting.figures import at_each_point
 from slgh.plotting.page import REPLAYED
@@ -111,7 +111,7 @@ def _write(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str,
         if file.suffix.lower() == ".html":
             _write_page(outcome, file, fun, rows)
         else:
-            with whole(file) as stream:
+            with atomic_write(file) as stream:
                 stream.write(as_bytes(_figure(outcome, fun), file.suffix[1:].lower()))
 
 

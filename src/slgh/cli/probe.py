@@ -33,7 +33,7 @@ from slgh.cli.errors import in_options
 from slgh.cli.objective import Source, read_objective
 from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun, count
 from slgh.cli.start import read_bounds, read_numbers
-from slgh.files import whole
+from slgh.files import atomic_write
 
 EXPLANATION = (
     "* t1. 5.2(1) is 5.2 +- 0.1. SNR: |grad F|^2 against the variance of one pair's estimate, 1/(d + 1) for a linear "
@@ -151,7 +151,7 @@ def draw(found: slgh.Probe, file: Path) -> None:
     figure: Any = found.plot().figure
     plt.close(figure)
     try:
-        with whole(file) as stream:
+        with atomic_write(file) as stream:
             figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)
     except OSError as error:
         raise Unwritten(f"--plot: {file} cannot be written: {error.strerror}.") from error

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.files import whole
+from slgh.files import atomic_write
 
 VERSION = 4
 
@@ -101,7 +101,7 @@ def resolve(path: str | os.PathLike[str]) -> Path:
 def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Replace the checkpoint, as a whole."""
     header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
-    with whole(path) as file:
+    with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
         # The last two bytes of a zip archive without a comment are the comment's length.
         file.seek(-2, os.SEEK_END)

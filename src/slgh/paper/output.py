@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import slgh
-from slgh.files import to_json, whole, write_text
+from slgh.files import atomic_write, to_json, write_text
 from slgh.paper.experiment import Experiment, Findings
 from slgh.plotting.page import Picture, Section, write_page
 from slgh.plotting.style import as_bytes
@@ -24,7 +24,7 @@ def draw(findings: Findings, folder: Path) -> list[Picture]:
         figure = drawing.draw()
         svg = as_bytes(figure, "svg")
         for suffix, content in (("svg", svg), ("png", as_bytes(figure, "png"))):
-            with whole(folder / f"{drawing.name}.{suffix}") as file:
+            with atomic_write(folder / f"{drawing.name}.{suffix}") as file:
                 file.write(content)
         pictures.append(Picture(caption=drawing.caption, image=svg))
     return pictures

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.files import whole
+from slgh.files import atomic_write
 from slgh.paper.networks.datasets import DATASETS
 from slgh.paper.networks.fused import FusedNetwork, kernels_for
 
@@ -150,7 +150,7 @@ def save_weights(network: Network, path: str | os.PathLike[str], *, dtype: str =
     for name, tensor in kept.items():
         if not tensor.isfinite().all():
             raise ValueError(f"`network` has weights that {dtype} cannot hold as finite numbers, in {name}.")
-    with whole(path) as file:
+    with atomic_write(path) as file:
         file.write(_safetensors().torch.save(kept))
 
 
