@@ -218,16 +218,16 @@ def test_seeds_are_for_what_is_random(tmp_path: Path) -> None:
 
 def test_a_row_that_was_interrupted_is_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import slgh
-    import slgh.paper.table as module
+    import slgh.paper.experiments.paper_table as module
 
-    original = module.run
+    original = module.run_row
 
     def interrupted(*args: Any, **options: Any) -> Any:
         result = original(*args, **options | {"max_iter": 5})
         result.status[:] = slgh.Status.INTERRUPTED
         return result
 
-    monkeypatch.setattr(module, "run", interrupted)
+    monkeypatch.setattr(module, "run_row", interrupted)
     result = run(app, ["reproduce", "himmelblau", "--workers", "1", "--out", str(tmp_path)])
     assert result.exit_code == 130
     assert "differs" not in result.output

@@ -122,7 +122,7 @@ def test_the_slide_takes_almost_the_iterations_that_theorem_3_4_allows() -> None
 
 
 def test_long_chains_take_eps_to_the_minus_2() -> None:
-    found = c.exponents([m for n in (16, 32, 64) for m in c.resist(n)])
+    found = c.exponents([m for n in (16, 32, 64) for m in c.measure_worst_case(n)])
     assert 1.85 < found.p < 2.05
 
 
@@ -130,7 +130,7 @@ def test_long_chains_take_eps_to_the_minus_2() -> None:
 def test_the_iterations_of_a_theorem_stay_below_its_bound(theorem: str) -> None:
     cell = next(cell for cell in c.TABLE if cell.theorem == theorem)
     eps = max(cell.eps["wells"])
-    small = dataclasses.replace(cell, eps={"wells": (1.1 * eps, eps)}, most={"wells": 1024})
+    small = dataclasses.replace(cell, eps={"wells": (1.1 * eps, eps)}, max_length={"wells": 1024})
     found = c.measure(small, "wells", 2)
     assert len(found) == 4
     for m in found:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from slgh.paper import errata
-from slgh.paper.errata import checked, claims, hole, proofs, tables
-from slgh.paper.table import unit
+from slgh.paper.errata import claims, confirmed, hole, proofs, tables
+from slgh.paper.errata.erratum import Measurement
+from slgh.paper.experiments.paper_table import unit
 
 PAGE = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
 BY_NAME = {it.name: it for it in errata.ERRATA}
@@ -25,14 +26,18 @@ def no_tick(share: float) -> None:
 
 
 @functools.cache
+def measurement(name: str) -> Measurement:
+    return BY_NAME[name].measure(no_tick)
+
+
 def measured(name: str) -> Any:
     """What an erratum's own measurement finds."""
-    return BY_NAME[name].measure(no_tick)
+    return measurement(name).found
 
 
 class TestTables:
     def test_no_minibatch_makes_a_step_of_a_tenth_stay_where_the_paper_says(self) -> None:
-        found = tables.ackley_step(no_tick, samples=(10, 100))
+        found = tables.ackley_step.measure(no_tick, samples=(10, 100)).found
         assert found["curvature"] * 0.1 > 2 > found["curvature"] * 0.01
         assert max(found["printed"]["ZOSGD"]) < 5
         assert found["ours"]["ZOSGD"] == pytest.approx([12.63, 12.63], abs=0.01)
@@ -40,7 +45,7 @@ class TestTables:
         assert found["ours"]["ZOSLGH_r 0.995"][1] == pytest.approx(6.56, abs=0.01)
 
     def test_with_small_minibatches_the_printed_values_of_ackley_are_out_of_reach(self) -> None:
-        found = tables.ackley_minibatch(no_tick, samples=(1, 10))
+        found = tables.ackley_minibatch.measure(no_tick, samples=(1, 10)).found
         assert min(f["low"] for f in found["ZOGradOpt 0.5"]) > 1.4e-2 + unit("1.4e-2")
         assert min(f["low"] for f in found["ZOSLGH_r 0.999"]) > 1.7e-2 + unit("1.7e-2")
 
@@ -50,11 +55,11 @@ class TestTables:
         assert 0.020 < found["low"] < found["high"] < 0.022
 
     def test_the_paper_rounds_some_figures_and_truncates_others(self) -> None:
-        found = tables.digits(no_tick, slow=False)
+        found = tables.digits.measure(no_tick, slow=False).found
         assert max(found["rounded"], found["truncated"]) < found["within"] == found["figures"]
 
     def test_one_stopping_rule_gives_gradopt_s_figures(self) -> None:
-        ours, *others = tables.gradopt_rule(no_tick, slow=False).values()
+        ours, *others = tables.gradopt_rule.measure(no_tick, slow=False).found.values()
         assert list(ours.values()) == pytest.approx([14.14, 80.51], abs=0.01)
         for other in others:
             assert abs(other["himmelblau GradOpt 0.5"] - 14.14) > 0.1
@@ -94,36 +99,36 @@ class TestClaims:
         assert found["f"] > 500
 
     def test_the_double_loop_is_about_as_fast_on_rosenbrock(self) -> None:
-        found = claims.outer_loops(no_tick, target=0.5)
+        found = claims.outer_loops.measure(no_tick, target=0.5).found
         assert found["loops"] > 10
         assert found["GradOpt 0.5"] < 1.5 * found["SLGH_r 0.995"]
 
 
 class TestHole:
     def test_first_order_methods_never_leave_the_axis(self) -> None:
-        found = hole.order(no_tick)
+        found = hole.order.measure(no_tick).found
         assert max(found["first"]) < 1e-12
         assert min(found["zeroth"]) > 1e-3
         assert abs(found["x"][0] + 0.248) > unit("-0.248")
 
     def test_ten_samples_give_table_6(self) -> None:
-        found = hole.minibatch(no_tick, samples=(10,))
+        found = hole.minibatch.measure(no_tick, samples=(10,)).found
         assert found["inside"] == [[True, True, True]]
         ratio, slower, derivative = found["found"][0]
         assert slower == 0 < ratio < 0.3 < 0.95 < derivative
 
     def test_the_printed_y_tells_the_floor(self) -> None:
-        found = hole.floor(no_tick, floors=(1e-3, 0.02, 0.2))
+        found = hole.floor.measure(no_tick, floors=(1e-3, 0.02, 0.2)).found
         assert found["y"][0] == 0
         assert found["y"][1] > 0.05 < found["f"][1]
         assert found["f"][2] < 0.05
 
     def test_slgh_d_outperforms_slgh_r(self) -> None:
-        *ratio, derivative = hole.better(no_tick, seeds=20).values()
+        *ratio, derivative = hole.better.measure(no_tick, seeds=20).found.values()
         assert derivative < -56.6 < -1 < min(ratio)
 
     def test_both_slopes_find_the_hole(self) -> None:
-        found = hole.slope(no_tick, seeds=50)
+        found = hole.slope.measure(no_tick, seeds=50).found
         assert min(found["trace"][1], found["exact"][1]) > 0.95
 
 
@@ -169,7 +174,7 @@ class TestProofs:
 
 
 def test_what_holds() -> None:
-    found = checked.measure(no_tick)
+    found = confirmed.measure(no_tick)
     assert max(found["named"]) < 0.01
     assert found["convex"][0] == 1
     assert 0.9 < found["convex"][1] < 1
@@ -177,7 +182,7 @@ def test_what_holds() -> None:
     assert end < near < away
     assert found["hole"] == [2, 1]
     assert found["ackley"] == [12, 0]
-    for row in checked.tell(found):
+    for row in confirmed.rows(found):
         assert "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" in PAGE
 
 
@@ -211,7 +216,9 @@ class TestPage:
     @pytest.mark.parametrize("name", [it.name for it in errata.ERRATA if not it.random and it.name not in SLOW])
     def test_its_figures_are_measured_again(self, name: str) -> None:
         it = BY_NAME[name]
-        assert self.rows()[f"{it.where}: {name}"] == errata.cells(it, json.loads(json.dumps(measured(name))))
+        assert self.rows()[f"{it.where}: {name}"] == errata.cells(
+            it, json.loads(json.dumps(measurement(name)._asdict()))
+        )
 
     @pytest.mark.parametrize("it", errata.ERRATA, ids=lambda it: it.name)
     def test_each_has_a_section(self, it: errata.Erratum) -> None:

@@ -51,6 +51,18 @@ def test_imports_point_one_way() -> None:
                 assert LEVEL[own] <= LEVEL[parts[1]], f"{file} imports {module}"
 
 
+# The commands `reproduce`, `attack --data` and `attack train`.
+MAY_IMPORT_THE_PAPER = {"reproduce", "attack_input", "attack_output", "attack_settings", "train"}
+
+
+def test_only_the_commands_that_reproduce_the_paper_import_it() -> None:
+    for file in SOURCE.rglob("*.py"):
+        folder, *_ = file.relative_to(SOURCE).parts
+        if folder == "paper" or (folder == "cli" and file.stem in MAY_IMPORT_THE_PAPER):
+            continue
+        assert not [m for m in imported_modules(file) if f"{m}.".startswith("slgh.paper.")], file
+
+
 def test_every_module_has_its_layer() -> None:
     names = {p.name.removesuffix(".py") for p in SOURCE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     assert names - {"__init__"} == set(LEVEL)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import slgh
 from libraries import other_libraries, to_library
-from slgh.plotting.figures import Panel, Runs, curves, surfaces, trajectories
+from slgh.plotting.figures import Panel, RunCurves, curves, surfaces, trajectories
 from slgh.plotting.path import path_of, thinned
 from slgh.plotting.style import COLORS, DASHES, as_bytes
 from slgh.plotting.table import Table
@@ -164,7 +164,7 @@ def test_surfaces_are_drawn_side_by_side() -> None:
 
 def test_curves_show_the_median_and_the_band() -> None:
     fun = np.array([[1.0, 2.0, 9.0], [1.0, 3.0, 9.0]])
-    figure = curves([Runs(label="ZOSLGH_r", iteration=np.arange(2), fun=fun, t=fun / 10)], log=True)
+    figure = curves([RunCurves(label="ZOSLGH_r", iteration=np.arange(2), fun=fun, t=fun / 10)], log=True)
     left, right = figure.axes
     assert_allclose(left.lines[0].get_ydata(), [2, 3])
     assert_allclose(right.lines[0].get_ydata(), [0.2, 0.3])
@@ -185,7 +185,7 @@ def test_trajectories_begin_and_end_with_the_paths() -> None:
 
 def test_figures_are_the_same_bytes_each_time() -> None:
     def draw() -> bytes:
-        runs = Runs(label="a", iteration=np.arange(3), fun=np.ones((3, 1)), t=np.ones((3, 1)))
+        runs = RunCurves(label="a", iteration=np.arange(3), fun=np.ones((3, 1)), t=np.ones((3, 1)))
         return as_bytes(curves([runs], log=False), "svg")
 
     assert draw() == draw()

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import slgh
 from libraries import every_library, to_library, to_numpy
 from slgh.paper import PAPER_TABLES
-from slgh.paper.table import judge, run
+from slgh.paper.experiments.paper_table import judge, run_row
 from slgh.smoothing import NotInClosedForm
 from slgh.smoothing.nodes import gauss_hermite
 from slgh.smoothing.parse import parse
@@ -589,7 +589,7 @@ TABLES = {"rosenbrock": ROSENBROCK, "himmelblau": HIMMELBLAU}
 def test_the_papers_tables_come_out_of_the_formula_as_text(name: str, row: Any) -> None:
     table = PAPER_TABLES[name]
     problem = dataclasses.replace(table.problem(), smooth=slgh.smooth(TABLES[name]))
-    result = run(dataclasses.replace(table, problem=lambda: problem), row, history=0)
+    result = run_row(dataclasses.replace(table, problem=lambda: problem), row, history=0)
     assert judge(table, row, result.x, result.fun) == "match"
 
 

@@ -1,25 +1,24 @@
-"""The paper's experiments, one file each, beside its printed figures."""
+"""Reproduce the paper: its experiments, its errata, and the networks that it attacks."""
 
 from slgh.paper import errata
 from slgh.paper.attack import REDUCED, AttackTable
 from slgh.paper.experiment import Experiment
-from slgh.paper.experiments import ackley, complexity, error_tolerance, himmelblau, hole, rosenbrock
-from slgh.paper.table import PaperTable
+from slgh.paper.experiments import complexity, error_tolerance
+from slgh.paper.experiments.benchmark_functions import BENCHMARK_TABLES
+from slgh.paper.experiments.paper_table import PaperTable
 
-PAPER_TABLES: dict[str, PaperTable] = {
-    module.EXPERIMENT.name: module.EXPERIMENT for module in (rosenbrock, himmelblau, ackley, hole)
-}
-"""The tables of the test functions."""
+PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in BENCHMARK_TABLES}
+"""Tables 3 to 6, on test functions."""
 
 ATTACK_TABLES: dict[str, AttackTable] = REDUCED
-"""The attacks, as a CPU can run them; a GPU, or rows that were run on one, make them the paper's."""
+"""The attacks at the size a CPU can run. With a GPU, or with rows run on one, they have the paper's size."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     **PAPER_TABLES,
     **ATTACK_TABLES,
     **{module.EXPERIMENT.name: module.EXPERIMENT for module in (error_tolerance, errata, complexity)},
 }
-"""All of them, by name."""
+"""All experiments by name."""
 
 DEFAULT = (*PAPER_TABLES, "error_tolerance")
-"""What runs where nothing is named: the test functions and Appendix C, with Figures 2 to 12 of the paper."""
+"""Experiments run by default: the test functions and Appendix C, with Figures 2 to 12 of the paper."""

@@ -1,4 +1,4 @@
-"""What an experiment is: jobs that can be run one by one, and what they tell together."""
+"""An experiment: jobs that run independently, and the tables and figures made of their records."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import numpy as np
+
 from slgh.plotting.explorer import Explorer
 from slgh.plotting.table import Table
+from slgh.result import Result, Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Tick: TypeAlias = Callable[[float], None]
-"""Called by a job with the share of its work that is done, from 0 to 1, for the progress bar."""
+"""Progress callback of a job: takes the share of its work that is done, from 0 to 1."""
 
 Record: TypeAlias = Mapping[str, Any]
-"""What a job found, by name: NumPy arrays, and what JSON can hold. It is kept on disk as soon as the job has ended."""
+"""Results of a job by name: NumPy arrays, and values that JSON can hold. Written to disk when the job has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A piece of an experiment that is run as a whole: a row of a table, a cell, an image.
+    """The smallest part of an experiment that is run: a row of a table, a cell, an image.
 
-    `kept` is asked first for what the job has found in an earlier run, where that is kept for good.
+    `kept` returns the record of an earlier run from a permanent cache, if there is one.
     """
 
     label: str
@@ -33,7 +36,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A figure: its file's name without suffix, what it shows, and a function that draws it with matplotlib."""
+    """A figure: its file name without suffix, its caption, and a function that draws it with matplotlib."""
 
     name: str
     caption: str
@@ -42,17 +45,16 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the records of all jobs tell: tables, figures, an explorer, and the same for programs."""
+    """Output of an experiment: tables, data for JSON, figures, and an explorer."""
 
     tables: tuple[Table, ...]
     data: Any
-    """For JSON."""
     drawings: tuple[Drawing, ...] = ()
     explore: Callable[[], Explorer] | None = None
 
 
 class Experiment(Protocol):
-    """What the runner needs to know of an experiment."""
+    """Interface between an experiment and the runner."""
 
     @property
     def name(self) -> str: ...
@@ -70,3 +72,10 @@ class Study:
     title: str
     jobs: Callable[[], Sequence[Job]]
     conclude: Callable[[Sequence[Record]], Findings]
+
+
+def require_complete(result: Result) -> Result:
+    """Return the result, or raise KeyboardInterrupt if Ctrl-C ended the run early."""
+    if np.any(np.asarray(result.status) == Status.INTERRUPTED):
+        raise KeyboardInterrupt
+    return result

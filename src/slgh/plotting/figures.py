@@ -31,7 +31,7 @@ def at_each_point(fun: Callable[[NDArray[Any]], Any]) -> Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Runs:
+class RunCurves:
     """f and t over the iterations of a method: (k,), and (k, S) for S seeds."""
 
     label: str
@@ -90,7 +90,7 @@ def _locator() -> Any:
     return MaxNLocator(4)
 
 
-def curves(runs: Sequence[Runs], *, log: bool, height: float = 2.6) -> Figure:
+def curves(runs: Sequence[RunCurves], *, log: bool, height: float = 2.6) -> Figure:
     """f(x_k) on the left and t_k on the right against k; of several seeds the median, and a band between quantiles."""
     with style():
         figure = new_figure(height)
@@ -102,7 +102,7 @@ def curves(runs: Sequence[Runs], *, log: bool, height: float = 2.6) -> Figure:
     return figure
 
 
-def draw_runs(left: Axes, right: Axes, runs: Sequence[Runs]) -> None:
+def draw_runs(left: Axes, right: Axes, runs: Sequence[RunCurves]) -> None:
     """f on the left axes, t on the right ones."""
     for run, color, dash in zip(runs, COLORS, DASHES, strict=False):
         for ax, values in ((left, run.fun), (right, run.t)):

@@ -1,4 +1,4 @@
-"""The path of a run: where x and t went."""
+"""The path of a run: x, t and f over the iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slgh.result import Result
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Path:
-    """Recorded iterations of one problem, ascending, the end included."""
+    """Recorded iterations of one problem in ascending order, including the final point."""
 
     label: str
     iteration: NDArray[np.int64]
@@ -26,16 +26,23 @@ class Path:
     fun: NDArray[np.float64]
     """f(x), (k,)."""
 
-    def thin(self, most: int) -> Path:
-        """About so many of the recorded iterations at most: see `thinned`."""
-        keep = thinned(len(self.iteration), most)
+    def take(self, rows: NDArray[Any], label: str | None = None) -> Path:
+        """Return the recorded iterations selected by indices or a mask."""
         return Path(
-            label=self.label, iteration=self.iteration[keep], x=self.x[keep], t=self.t[keep], fun=self.fun[keep]
+            label=self.label if label is None else label,
+            iteration=self.iteration[rows],
+            x=self.x[rows],
+            t=self.t[rows],
+            fun=self.fun[rows],
         )
+
+    def thin(self, most: int) -> Path:
+        """Return about `most` of the recorded iterations; see `thinned`."""
+        return self.take(thinned(len(self.iteration), most))
 
 
 def thinned(n: int, most: int) -> NDArray[np.intp]:
-    """Which of n rows to keep: the first ones all, since x moves most there, the others evenly, and the last.
+    """Return which of n rows to keep: all of the first, where x moves most, then evenly spaced ones, and the last.
 
     >>> thinned(1000, 10)
     array([  0,   1,   2,   3, 145, 288, 430, 572, 714, 857, 999])
@@ -47,24 +54,24 @@ def thinned(n: int, most: int) -> NDArray[np.intp]:
 
 
 def path_of(result: Result, label: str = "", *, problem: int = 0) -> Path:
-    """The path of a result with history="x"; of a batch, that of one problem.
+    """Return the path of a result with history="x"; for a batch, the path of one problem.
 
-    f is what the history has: f(x), or in the iterations of "auto" its mean over the samples around x.
+    f is taken from the history: f(x), or, in the iterations of "auto", the mean over the samples around x.
     """
     record = result.history
     if not record or "x" not in record:
         raise ValueError('`result` must have its iterates, which `history="x"` records in slgh.minimize.')
     batched = record["x"].ndim == 3
-    x, t, fun = (record[name][:, problem] if batched else record[name] for name in ("x", "t", "fun"))
-    ends = (_end(result, name, problem, batched=batched) for name in ("x", "t", "fun"))
-    x, t, fun = (np.concatenate([column, [end]]).astype(float) for column, end in zip((x, t, fun), ends, strict=True))
+    columns = {}
+    for name in ("x", "t", "fun"):
+        recorded, end = record[name], _on_host(result[name])
+        recorded, end = (recorded[:, problem], end[problem]) if batched else (recorded, end)
+        columns[name] = np.concatenate([recorded, [end]]).astype(float)
     nit = int(np.asarray(result.nit).ravel()[problem if batched else 0])
-    keep = np.append(record["iteration"] < nit, True)
-    iteration = np.append(record["iteration"], nit)
-    return Path(label=label, iteration=iteration[keep], x=x[keep], t=t[keep], fun=fun[keep])
+    path = Path(label=label, iteration=np.append(record["iteration"], nit), **columns)
+    # In a batch the history goes on until the last problem ends.
+    return path.take(np.append(record["iteration"] < nit, True))
 
 
-def _end(result: Result, name: str, problem: int, *, batched: bool) -> NDArray[Any]:
-    value = result[name]
-    value = np.asarray(backend_of(value).host(value)) if hasattr(value, "shape") else np.asarray(value)
-    return np.asarray(value[problem] if batched else value)
+def _on_host(value: Any) -> NDArray[Any]:
+    return np.asarray(backend_of(value).host(value) if hasattr(value, "shape") else value)

@@ -11,7 +11,7 @@ from slgh import checks
 from slgh.attack.result import AttackResult
 from slgh.oracles import Antithetic
 from slgh.plotting.explorer import box_around, explore
-from slgh.plotting.figures import Function, Runs, at_each_point, contours, draw_runs
+from slgh.plotting.figures import Function, RunCurves, at_each_point, contours, draw_runs
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.style import COLORS, WIDTH, matplotlib, style
@@ -87,7 +87,7 @@ def plot(
             left, right = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
         else:
             left, right = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
-        runs = Runs(label="", iteration=record["iteration"], fun=_columns(record["fun"]), t=_columns(record["t"]))
+        runs = RunCurves(label="", iteration=record["iteration"], fun=_columns(record["fun"]), t=_columns(record["t"]))
         draw_runs(left, right, [runs])
         if isinstance(result.method.oracle, Antithetic):  # it does not ask for f(x)
             left.set_ylabel("mean of $f$ around $x_k$")

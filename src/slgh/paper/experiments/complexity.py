@@ -1,4 +1,4 @@
-r"""Table 1 of the paper, measured: how many iterations each theorem's criterion takes, as eps and d vary.
+r"""Table 1 of the paper, measured: the number of iterations until each theorem's criterion holds, over eps and d.
 
 A theorem bounds the least T with
 
@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,10 @@ from slgh.plotting.table import Table
 from slgh.problems import Problem, wells
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
-from slgh.theory import THEOREMS, largest_nu, plan
+from slgh.theory import THEOREMS, Plan, largest_nu, plan
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 GAMMA = 0.99
@@ -50,16 +51,16 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A cell of Table 1: a theorem, its bound for constant and tuned gamma, and our grid."""
+    """A cell of Table 1: a theorem, its bound for constant and tuned gamma, and the grid on which T is measured."""
 
     theorem: str
     printed: tuple[str, str]
     eps: Mapping[str, tuple[float, ...]]
-    """The functions, and the eps for each; for the tuned gamma the first and the last of them."""
+    """The functions, with the eps for each; for the tuned gamma the first and the last of them."""
     d: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """The numbers of variables for a function, where they are not 2, 4, 8."""
-    most: Mapping[str, int] = field(default_factory=dict)
-    """The largest T - k0 to try for a function, where it is not 2048."""
+    """Numbers of variables for a function, if not 2, 4, 8."""
+    max_length: Mapping[str, int] = field(default_factory=dict)
+    """Largest T - k0 to try for a function, if not 2048."""
     seeds: int = 4
 
 
@@ -76,7 +77,7 @@ TABLE = (
         printed=("d eps^-4 + d^3/2 eps^-2", "eps^-4"),
         eps={"chain": (0.45, 0.4, 0.36, 0.32), "wells": (0.4, 0.32, 0.26, 0.2)},
         d={"chain": (2, 4), "wells": (2, 4, 8, 16)},
-        most={"chain": 8192},
+        max_length={"chain": 8192},
     ),
     Cell(
         theorem="4.1",
@@ -87,47 +88,50 @@ TABLE = (
             "wells": (0.45, 0.36, 0.28, 0.22),
         },
         d=dict.fromkeys(("slide", "chain", "wells"), (2, 4, 8, 16)),
-        most=dict.fromkeys(("slide", "chain", "wells"), 8192),
+        max_length=dict.fromkeys(("slide", "chain", "wells"), 8192),
     ),
     Cell(
         theorem="4.2",
         printed=("d^2 eps^-4", "d eps^-4"),
         eps={"chain": (0.48, 0.44, 0.4, 0.37), "wells": (0.48, 0.42, 0.37, 0.33)},
         d={"chain": (2, 4)},
-        most={"chain": 16384},
+        max_length={"chain": 16384},
     ),
     Cell(
         theorem="C.1",
         printed=("d^3 eps^-2", "d eps^-2"),
         eps={"chain": (0.36, 0.33, 0.3, 0.28), "wells": (0.4, 0.33, 0.28, 0.24)},
         d={"chain": (2, 4)},
-        most={"chain": 49152, "wells": 6144},
+        max_length={"chain": 49152, "wells": 6144},
     ),
     Cell(
         theorem="C.2",
         printed=("d^2 eps^-4 + d^3 eps^-2", "d eps^-4"),
         eps={"chain": (0.45, 0.41, 0.37, 0.34), "wells": (0.45, 0.38, 0.32, 0.27)},
         d={"chain": (2, 4)},
-        most={"chain": 49152, "wells": 4096},
+        max_length={"chain": 49152, "wells": 4096},
     ),
 )
-"""Table 1. eps lies below the gradient at the start, and so high that a few thousand iterations reach it."""
+"""Table 1. Each eps is below the gradient at the start and is reached within a few thousand iterations."""
 
 FUNCTIONS: dict[str, Callable[[int], Problem]] = {
     "slide": slide,
     "chain": lambda d: chain(d, links=2),
     "wells": wells,
 }
-"""Functions whose constants do not depend on d. (Two links of the chain: more of them are another function.)"""
+"""Functions whose constants do not depend on d. The chain has two links: with more it is another function."""
 
 T1 = {"slide": 1.0, "chain": 0.1, "wells": 0.5}
-"""The first radius."""
+"""Initial radius for each function."""
 
 BOUND = "the bound"
+"""Name, in place of a function, of the fit to the theorem's own T as eps falls to 0 and d grows."""
 
-RESISTING = "chain of (0.2/eps)^2"
+WORST_CASE = "chain of (0.2/eps)^2"
+"""Chains that grow as eps falls: the worst case of first-order methods."""
+
 LINKS = (16, 32, 64, 128)
-"""Chains as long as eps asks for: the worst case of first-order methods."""
+"""Lengths of these chains."""
 
 TITLE = "Table 1, measured: iterations T until the criterion of each theorem holds"
 HEADINGS = ("theorem", "function", "gamma", "Table 1", "p in T ~ eps^-p", "q in T ~ d^q", "T / bound", "T known")
@@ -135,7 +139,7 @@ HEADINGS = ("theorem", "function", "gamma", "Table 1", "p in T ~ eps^-p", "q in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """How many iterations a criterion took: T, or None if more than were tried, or fewer; and the theorem's own T."""
+    """The measured T, or None if it is longer or shorter than the runs tried; and the theorem's own T."""
 
     theorem: str
     function: str
@@ -146,22 +150,18 @@ class Measured:
     bound: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exponents:
-    """T ~ eps^(-p) d^q, with standard errors; NaN where the grid does not tell."""
+class Exponents(NamedTuple):
+    """T ~ eps^(-p) d^q, with standard errors; NaN where the grid does not determine them."""
 
-    p: float
-    p_se: float
-    q: float
-    q_se: float
+    p: float = math.nan
+    p_se: float = math.nan
+    q: float = math.nan
+    q_se: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """The exponents of T over a grid, beside Table 1.
-
-    `function` "the bound": those of the theorem's own T, as eps falls to 0 and d grows.
-    """
+    """The exponents of T over a grid, beside Table 1."""
 
     theorem: str
     function: str
@@ -171,8 +171,8 @@ class Fit:
     largest: float
     """The largest T, as a share of the theorem's."""
     known: int
+    """Number of T that were found. The others are in no fit."""
     tried: int
-    """How many T were found, of how many; the others are in no fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,10 +181,9 @@ class Complexity:
 
     measured: tuple[Measured, ...]
     fits: tuple[Fit, ...]
-    note: str = NOTE
 
     def rows(self) -> list[tuple[str, ...]]:
-        """For a table with the columns HEADINGS."""
+        """Return table rows with the columns HEADINGS."""
         return [
             (
                 fit.theorem,
@@ -200,14 +199,14 @@ class Complexity:
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which has no NaN."""
+        """Return the data for JSON, which has no NaN."""
         return {
             "measured": [asdict(m) for m in self.measured],
             "fits": [
-                asdict(fit) | {"T": {n: None if math.isnan(v) else v for n, v in asdict(fit.T).items()}}
+                asdict(fit) | {"T": {n: None if math.isnan(v) else v for n, v in fit.T._asdict().items()}}
                 for fit in self.fits
             ],
-            "note": self.note,
+            "note": NOTE,
         }
 
 
@@ -216,29 +215,28 @@ def _with_error(value: float, error: float) -> str:
 
 
 def jobs(cells: Sequence[Cell] = TABLE) -> list[Job]:
-    """What there is to run, some five minutes in all; `complexity` tells what comes of it."""
-    resisting = [_job(f"Theorem 3.4: chain of {n}", partial(resist, n)) for n in LINKS]
-    found = [
-        _job(f"Theorem {cell.theorem}: {function}, d = {d}", partial(measure, cell, function, d))
+    """The runs of all cells, about five minutes in total."""
+    measurements: dict[str, Callable[[], list[Measured]]] = {}
+    if any(cell.theorem == "3.4" for cell in cells):
+        measurements |= {f"Theorem 3.4: chain of {n}": partial(measure_worst_case, n) for n in LINKS}
+    measurements |= {
+        f"Theorem {cell.theorem}: {function}, d = {d}": partial(measure, cell, function, d)
         for cell in cells
         for function in cell.eps
         for d in cell.d.get(function, (2, 4, 8))
-    ]
-    return [*(resisting if any(cell.theorem == "3.4" for cell in cells) else []), *found]
+    }
+    return [Job(label=label, run=partial(_record, measured)) for label, measured in measurements.items()]
 
 
-def _job(label: str, measured: Callable[[], Sequence[Measured]]) -> Job:
-    def run(tick: Tick) -> Record:
-        return {"measured": [asdict(m) for m in measured()]}
-
-    return Job(label=label, run=run)
+def _record(measured: Callable[[], list[Measured]], tick: Tick) -> Record:
+    return {"measured": [asdict(m) for m in measured()]}
 
 
 def conclude(records: Sequence[Record], cells: Sequence[Cell] = TABLE) -> Findings:
-    """The table, and T over eps."""
+    """Return the table, and the figure of T over eps."""
     found = complexity([Measured(**m) for record in records for m in record["measured"]], cells)
     return Findings(
-        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=found.note),),
+        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=NOTE),),
         data=found.as_dict(),
         drawings=(
             Drawing(
@@ -251,7 +249,7 @@ def conclude(records: Sequence[Record], cells: Sequence[Cell] = TABLE) -> Findin
 
 
 def complexity(measured: Sequence[Measured], cells: Sequence[Cell] = TABLE) -> Complexity:
-    """What the measurements tell, cell by cell."""
+    """Fit the exponents of each cell, and of the theorems' bounds."""
     groups: dict[tuple[str, str, str], list[Measured]] = {}
     for m in measured:
         groups.setdefault((m.theorem, m.function, m.gamma), []).append(m)
@@ -277,32 +275,38 @@ def complexity(measured: Sequence[Measured], cells: Sequence[Cell] = TABLE) -> C
 
 
 def asymptotic(theorem: str, gamma: str) -> list[Measured]:
-    """The T of a theorem for small eps and large d, where all constants of the function are 1."""
-    it, found = THEOREMS[theorem], []
+    """Return the T of a theorem for small eps and large d."""
+    found = []
     # The tuned gamma is 1 in floating point for smaller eps.
     for eps in (1e-4, 1e-5) if gamma == "constant" else (2e-2, 1e-2):
         for d in (256, 1024):
-            T = plan(
-                "slgh_r" if it.order == "first" else "zoslgh_r",
-                L0=1.0,
-                L1=1.0,
-                d=d,
-                t1=1.0,
-                span=1.0,
-                eps=eps,
-                gamma=GAMMA if gamma == "constant" else it.tuned(d, eps),
-                sigma=1.0 if it.stochastic else 0.0,
-                nu=(nu := largest_nu(it, L1=1.0, d=d, eps=eps) / 2 if it.factor > 1 else 0.0),
-                floor=None if nu else 0.0,
-            ).T
+            T = plan_of_ones(theorem, d, eps, GAMMA if gamma == "constant" else THEOREMS[theorem].tuned(d, eps)).T
             found.append(Measured(theorem=theorem, function=BOUND, gamma=gamma, d=d, eps=eps, T=T, bound=T))
     return found
 
 
+def plan_of_ones(name: str, d: int, eps: float, gamma: float) -> Plan:
+    """Return the plan of a theorem for a function whose constants are all 1."""
+    theorem = THEOREMS[name]
+    nu = largest_nu(theorem, L1=1.0, d=d, eps=eps) / 2 if theorem.factor > 1 else 0.0
+    return plan(
+        "slgh_r" if theorem.order == "first" else "zoslgh_r",
+        L0=1.0,
+        L1=1.0,
+        d=d,
+        t1=1.0,
+        span=1.0,
+        eps=eps,
+        gamma=gamma,
+        sigma=1.0 if theorem.stochastic else 0.0,
+        nu=nu,
+        floor=None if nu else 0.0,
+    )
+
+
 def measure(cell: Cell, function: str, d: int) -> list[Measured]:
-    """All T of a cell for one function and d."""
+    """Measure all T of a cell for one function and d."""
     theorem, problem, eps = THEOREMS[cell.theorem], FUNCTIONS[function](d), cell.eps[function]
-    most = cell.most.get(function, 2048)
     F: Any = problem.smooth
     setting = Setting(
         theorem=theorem,
@@ -312,110 +316,103 @@ def measure(cell: Cell, function: str, d: int) -> list[Measured]:
         nu=largest_nu(theorem, L1=F.L1, d=d, eps=min(eps)) / 2 if theorem.factor > 1 else 0.0,
         seeds=cell.seeds,
     )
-    found = [("constant", e, T) for e, T in setting.least(GAMMA, eps, most).items()]
-    for e in (eps[0], eps[-1]):
-        found += [("tuned", e, T) for T in setting.least(theorem.tuned(d, e), [e], most).values()]
+    grids = [("constant", GAMMA, eps), *(("tuned", theorem.tuned(d, e), (e,)) for e in (eps[0], eps[-1]))]
     return [
         Measured(
             theorem=cell.theorem,
             function=function,
-            gamma=gamma,
+            gamma=kind,
             d=d,
             eps=e,
             T=T,
-            bound=setting.plan(eps=e, gamma=GAMMA if gamma == "constant" else theorem.tuned(d, e)).T,
+            bound=setting.plan(eps=e, gamma=gamma).T,
         )
-        for gamma, e, T in found
+        for kind, gamma, some in grids
+        for e, T in setting.least(gamma, some, cell.max_length.get(function, 2048)).items()
     ]
 
 
-def resist(n: int) -> list[Measured]:
-    """Theorem 3.4 on a chain of n links, all of which must be closed for eps = 0.2 / sqrt(n)."""
+def measure_worst_case(n: int) -> list[Measured]:
+    """Measure T of Theorem 3.4 on a chain of n links, all of which must be closed for eps = 0.2 / sqrt(n)."""
     problem, eps = chain(n), 0.2 * n**-0.5
     setting = Setting(theorem=THEOREMS["3.4"], problem=problem, t1=problem.parameters["t1"], sigma=0.0, nu=0.0, seeds=1)
     (T,) = setting.least(GAMMA, [eps], 100 * n).values()
     bound = setting.plan(eps=eps, gamma=GAMMA).T
-    return [Measured(theorem="3.4", function=RESISTING, gamma="constant", d=n, eps=eps, T=T, bound=bound)]
+    return [Measured(theorem="3.4", function=WORST_CASE, gamma="constant", d=n, eps=eps, T=T, bound=bound)]
 
 
 def exponents(measured: Sequence[Measured]) -> Exponents:
-    """Least squares in logarithms, log T = a + p log(1/eps) + q log d; without q where d goes with eps."""
+    """Fit log T = a + p log(1/eps) + q log d by least squares; without q if d is a function of eps."""
     known = [m for m in measured if m.T is not None]
     A = np.array([[1.0, -math.log(m.eps), math.log(m.d)] for m in known]).reshape(-1, 3)
     if np.linalg.matrix_rank(A, tol=1e-6) < 3:
         A = A[:, :2]
     if len(A) <= A.shape[1]:
-        return Exponents(p=math.nan, p_se=math.nan, q=math.nan, q_se=math.nan)
+        return Exponents()
     y = np.array([math.log(m.T or math.nan) for m in known])
     found, *_ = np.linalg.lstsq(A, y, rcond=None)
     variance = float(((y - A @ found) ** 2).sum()) / (len(A) - A.shape[1])
     errors = np.sqrt(variance * np.diag(np.linalg.inv(A.T @ A)))
-    p, q = [*found[1:], math.nan][:2]
-    p_se, q_se = [*errors[1:], math.nan][:2]
-    return Exponents(p=float(p), p_se=float(p_se), q=float(q), q_se=float(q_se))
+    # p with its error, then q with its error if it was fitted.
+    return Exponents(*np.column_stack([found, errors])[1:].ravel().tolist())
 
 
+@style()
 def draw(found: Complexity) -> Figure:
-    """T over eps for each theorem, function and d, with the slope of Table 1."""
-    with style():
-        return _panels(found)
-
-
-def _panels(found: Complexity) -> Figure:
+    """Draw T over eps for each theorem, function and d, with the slope of Table 1."""
     theorems = list(dict.fromkeys(m.theorem for m in found.measured))
     columns = min(3, len(theorems))
     lines = -(-len(theorems) // columns)
     figure = new_figure(3.0 * lines + 0.6, 3.2 * columns)
     axes = figure.subplots(lines, columns, squeeze=False)
-    colors = dict(zip([*FUNCTIONS, RESISTING], ("#0072B2", "#009E73", "#D55E00", "black"), strict=True))
     for ax, theorem in zip(axes.flat, theorems, strict=False):
-        own = [m for m in found.measured if m.theorem == theorem and m.T is not None]
-        dims = sorted({m.d for m in own if m.function != RESISTING})
-        for function, gamma, d in sorted({(m.function, m.gamma, m.d) for m in own if m.function != RESISTING}):
-            line = sorted((1 / m.eps, m.T) for m in own if (m.function, m.gamma, m.d) == (function, gamma, d))
-            constant = gamma == "constant"
-            ax.plot(
-                *zip(*line, strict=True),
-                color=colors[function],
-                alpha=0.35 + 0.65 * (dims.index(d) + 1) / len(dims),
-                linestyle="-" if constant else "none",
-                marker="." if constant else "o",
-                markerfacecolor=colors[function] if constant else "none",
-                linewidth=1,
-            )
-        chained = sorted((1 / m.eps, m.T) for m in own if m.function == RESISTING)
-        if chained:
-            ax.plot(*zip(*chained, strict=True), color="black", marker="s", markersize=4, linewidth=1)
-        ax.set(xscale="log", yscale="log", xlabel="eps")
-        ax.set_title(f"Theorem {theorem}: {THEOREMS[theorem].about}", fontsize=8)
-        if not own:
-            continue
-        _slope(ax, own, theorem)
-        ticks = np.geomspace(max(m.eps for m in own), min(m.eps for m in own), 4)
-        ax.set_xticks(1 / ticks, [f"{eps:.2g}" for eps in ticks])
-        ax.minorticks_off()
+        _panel(ax, theorem, [m for m in found.measured if m.theorem == theorem and m.T is not None])
     for ax in axes[:, 0]:
         ax.set_ylabel("iterations T")
     for ax in list(axes.flat)[len(theorems) :]:
         ax.set_axis_off()
-    _legend(figure, {m.function: colors[m.function] for m in found.measured})
+    _legend(figure, list(dict.fromkeys(m.function for m in found.measured)))
     return figure
 
 
-def _slope(ax: Any, measured: Sequence[Measured], theorem: str) -> None:
-    """A line with the slope that Table 1 gives to 1/eps."""
+FUNCTION_COLORS = {"slide": "#0072B2", "chain": "#009E73", "wells": "#D55E00", WORST_CASE: "black"}
+
+
+def _panel(ax: Axes, theorem: str, measured: Sequence[Measured]) -> None:
+    """Draw the lines of one theorem, darker for larger d. A tuned gamma has two eps and is drawn as rings."""
+    groups: dict[tuple[str, str, int], list[tuple[float, Any]]] = {}
+    for m in measured:  # the worst case has another d at every eps
+        groups.setdefault((m.function, m.gamma, 0 if m.function == WORST_CASE else m.d), []).append((1 / m.eps, m.T))
+    dims = sorted({d for _, _, d in groups if d})
+    for (function, gamma, d), points in sorted(groups.items(), key=lambda group: (group[0][0] == WORST_CASE, group[0])):
+        look: dict[str, Any] = {"marker": "s", "markersize": 4}
+        if function != WORST_CASE:
+            look = {"marker": "."} if gamma == "constant" else {"marker": "o", "markerfacecolor": "none", "ls": "none"}
+            look["alpha"] = 0.35 + 0.65 * (dims.index(d) + 1) / len(dims)
+        ax.plot(*zip(*sorted(points), strict=True), color=FUNCTION_COLORS[function], linewidth=1, **look)
+    ax.set(xscale="log", yscale="log", xlabel="eps")
+    ax.set_title(f"Theorem {theorem}: {THEOREMS[theorem].about}", fontsize=8)
+    if measured:
+        _slope(ax, measured, theorem)
+        ticks = np.geomspace(max(m.eps for m in measured), min(m.eps for m in measured), 4)
+        ax.set_xticks(1 / ticks, [f"{eps:.2g}" for eps in ticks])
+        ax.minorticks_off()
+
+
+def _slope(ax: Axes, measured: Sequence[Measured], theorem: str) -> None:
+    """Draw a line with the exponent of 1/eps in Table 1."""
     p = 4 if THEOREMS[theorem].stochastic else 2
     x = np.geomspace(min(1 / m.eps for m in measured), max(1 / m.eps for m in measured), 2)
     y = 1.6 * max(m.T for m in measured if m.T is not None) * (x / x[-1]) ** p
     ax.plot(x, y, color="gray", linestyle="--", linewidth=1)
-    where = {"xytext": (-16, -4), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+    where: dict[str, Any] = {"xytext": (-16, -4), "textcoords": "offset points", "ha": "right", "va": "bottom"}
     ax.annotate(rf"$\epsilon^{{-{p}}}$", (x[1], y[1]), color="gray", **where)
 
 
-def _legend(figure: Any, colors: Mapping[str, str]) -> None:
+def _legend(figure: Figure, functions: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    lines = [Line2D([], [], color=color, label=name) for name, color in colors.items()]
+    lines = [Line2D([], [], color=FUNCTION_COLORS[name], label=name) for name in functions]
     lines += [
         Line2D([], [], color="gray", marker=".", label=f"gamma = {GAMMA}, darker for larger d"),
         Line2D([], [], color="gray", marker="o", markerfacecolor="none", linestyle="none", label="tuned gamma"),
@@ -424,9 +421,4 @@ def _legend(figure: Any, colors: Mapping[str, str]) -> None:
     figure.legend(handles=lines, loc="outside upper center", ncols=4, frameon=False)
 
 
-EXPERIMENT = Study(
-    name="complexity",
-    title="Table 1, measured",
-    jobs=jobs,
-    conclude=conclude,
-)
+EXPERIMENT = Study(name="complexity", title="Table 1, measured", jobs=jobs, conclude=conclude)

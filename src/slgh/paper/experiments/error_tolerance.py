@@ -1,9 +1,9 @@
-r"""Appendix C of the paper, measured: what the floor sqrt(nu) of Algorithm 4 is good for.
+r"""Appendix C of the paper, measured: the effect of the floor sqrt(nu) of Algorithm 4.
 
 f is smooth, but only f' with :math:`|f' - f| \le \nu` can be evaluated, where the error is continuous or not. Theorem
-C.1 bounds the mean of :math:`|\nabla f(x_k)|^2` if t stays above :math:`\sqrt\nu`. Below it the bound is void, and
-rightly so: the step of Algorithm 4 vanishes as :math:`t^2` and x freezes where it is; the constant step of Algorithm 3
-is thrown about by differences of size nu / t.
+C.1 bounds the mean of :math:`|\nabla f(x_k)|^2` if t stays above :math:`\sqrt\nu`. Below it there is no bound, and the
+methods fail: the step of Algorithm 4 vanishes as :math:`t^2` and x freezes; the constant step of Algorithm 3 amplifies
+differences of size nu / t.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ from slgh.theory import THEOREMS, Plan, plan
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-RIPPLE, WAVES = 0.1, 4.0
-"""Height and frequency of the ripples of f."""
+RIPPLE = 0.1
+"""Height of the ripples of f."""
+
+WAVES = 4.0
+"""Frequency of the ripples of f."""
 
 ZERO = 1e-100
-"""A floor that is 0 to all purposes, since x + t u is x long before, but may be divided by."""
+"""A floor that acts as 0, since x + t u rounds to x long before, but can be divided by."""
 
 ERRORS: dict[str, Callable[[Any], Any]] = {
     "continuous": lambda x: np.sin(1e8 * x).mean(axis=-1),
     "discontinuous": lambda x: np.sign(np.sin(1e12 * x).sum(axis=-1)),
 }
-"""Errors between -1 and 1, to be scaled by nu."""
+"""Errors between -1 and 1, scaled by nu."""
 
 TITLE = "Algorithm 4 on a function with error, and the same without its floor"
 HEADINGS = ("error", "method", "mean |grad f|^2", "bound of Theorem C.1", "bound as printed")
-
 
 NOTE = (
     "The bound is for Algorithm 4: its means stay below it, with continuous and with discontinuous error. With floor 0 "
@@ -55,18 +57,18 @@ def rippled(x: Any) -> Any:
 
 
 def with_error(nu: float, error: Callable[[Any], Any], x: Any) -> Any:
-    """What can be evaluated of it."""
+    """f', the function that can be evaluated."""
     return rippled(x) + nu * error(x)
 
 
 def rippled_grad(x: Any) -> Any:
-    """Its gradient."""
+    """Gradient of `rippled`."""
     return x / np.sqrt(1 + x * x) - RIPPLE * WAVES * np.sin(WAVES * x)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A run: the mean of |grad f(x_k)|^2 over k0+1..T and over seeds, for several T."""
+    """Mean of |grad f(x_k)|^2 over k0+1..T and over seeds, for several T."""
 
     error: str
     method: str
@@ -75,7 +77,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """Runs with and without the floor, and what Theorem C.1 says of those with it."""
+    """Runs with and without the floor, and the bound of Theorem C.1 for those with it."""
 
     nu: float
     T: tuple[int, ...]
@@ -84,29 +86,26 @@ class Tolerance:
     """The right-hand side for each T, with 2 nu where t changes."""
     printed: tuple[float, ...]
     """The right-hand side for each T, with 2 nu in every iteration."""
-    note: str = NOTE
 
     def rows(self) -> list[tuple[str, ...]]:
-        """For a table with the columns HEADINGS, at the largest T."""
-        return [
-            (c.error, c.method, f"{c.mean[-1]:.3g}", f"{self.bound[-1]:.3g}", f"{self.printed[-1]:.3g}")
-            for c in self.curves
-        ]
+        """Return table rows with the columns HEADINGS, at the largest T."""
+        bounds = f"{self.bound[-1]:.3g}", f"{self.printed[-1]:.3g}"
+        return [(c.error, c.method, f"{c.mean[-1]:.3g}", *bounds) for c in self.curves]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the data for JSON."""
         return {
             "nu": self.nu,
             "T": self.T,
             "curves": {f"{c.error}, {c.method}": c.mean for c in self.curves},
             "bound": self.bound,
             "printed": self.printed,
-            "note": self.note,
+            "note": NOTE,
         }
 
 
 def the_plan(*, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> tuple[Plan, NDArray[Any]]:
-    """What Theorem C.1 says of f with an error of nu over T iterations, and the start."""
+    """Return the plan of Theorem C.1 for f with an error of nu over T iterations, and the start."""
     checks.count("T", T, 100)
     x0 = np.full(d, 1.5)
     line = np.linspace(-2, 2, 100_001)[:, None]
@@ -125,20 +124,17 @@ def the_plan(*, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> tuple[Plan, ND
 
 
 def jobs(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int = 8) -> list[Job]:
-    """Algorithm 4 with its floor, and without it Algorithm 4's and Algorithm 3's steps, on f with errors."""
+    """Runs of Algorithm 4, and of Algorithms 4 and 3 without a floor, on f with errors."""
     it, x0 = the_plan(nu=nu, T=T, d=d)
     return [
-        Job(
-            label=f"{method}, {error} error",
-            run=partial(run, partial(with_error, nu, noise), x0, seeds, T, parameters),
-        )
-        for error, noise in ERRORS.items()
+        Job(label=f"{method}, {error} error", run=partial(run, partial(with_error, nu, e), x0, seeds, T, parameters))
+        for error, e in ERRORS.items()
         for method, parameters in methods(it).items()
     ]
 
 
 def error_tolerance(records: Sequence[Record], *, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> Tolerance:
-    """What the runs of `jobs` tell."""
+    """Return the means of the runs of `jobs`, and the bounds."""
     it, _ = the_plan(nu=nu, T=T, d=d)
     lengths = np.unique(np.geomspace(it.k0 + 1, T, 60).astype(int))
     names = [(error, method) for error in ERRORS for method in methods(it)]
@@ -157,10 +153,10 @@ def error_tolerance(records: Sequence[Record], *, nu: float = 1e-5, T: int = 20_
 
 
 def conclude(records: Sequence[Record]) -> Findings:
-    """The table, Figure 2, and the means over T."""
+    """Return the table, Figure 2, and the figure of the means over T."""
     found = error_tolerance(records)
     return Findings(
-        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=found.note),),
+        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=NOTE),),
         data=found.as_dict(),
         drawings=(
             Drawing(
@@ -180,7 +176,7 @@ def conclude(records: Sequence[Record]) -> Findings:
 
 
 def methods(it: Plan) -> dict[str, dict[str, Any]]:
-    """Algorithm 4; the same with floor 0; and Algorithm 3, whose floor is 0."""
+    """Parameters of Algorithm 4, of the same with floor 0, and of Algorithm 3, whose floor is 0."""
     step = THEOREMS["4.1"].step(it.constants, it.T, it.constants.t1)
     plain = {name: it.parameters[name] for name in ("method", "t1", "gamma", "max_iter")}
     return {
@@ -193,7 +189,7 @@ def methods(it: Plan) -> dict[str, dict[str, Any]]:
 def run(
     fun: Callable[[Any], Any], x0: NDArray[Any], seeds: int, T: int, parameters: Mapping[str, Any], tick: Tick
 ) -> Record:
-    """|grad f(x_k)|^2, the mean over seeds, for k = 1..T, and t_1..t_(T+1)."""
+    """Return |grad f(x_k)|^2, the mean over seeds, for k = 1..T, and t_1..t_(T+1)."""
     squares, t = np.empty(T), np.empty(T + 1)
 
     def follow(now: Any) -> None:
@@ -207,50 +203,45 @@ def run(
 
 
 SHOWN_NU = 0.15
-"""An error that can be seen."""
+"""Size of the error in Figure 2, large enough to be seen."""
 
 
+@style()
 def draw_error() -> Figure:
-    """Figure 2: f, and f' with its smoothed form."""
+    """Draw Figure 2: f, and f' with its smoothed form."""
     x = np.linspace(-4, 4, 2001)
     f = rippled(x[:, None])
     error = SHOWN_NU * np.sin(40 * x)
-    # The error's wave is all that smoothing changes visibly besides f itself.
+    # Smoothing a sine scales it by exp(-(frequency * t)^2 / 2).
     smoothed = Quadrature(rippled).value(x[:, None], np.full(x.shape, SHOWN_NU**0.5))
     faded = error * np.exp(-(40**2) * SHOWN_NU / 2)
-    with style():
-        figure = new_figure(2.4)
-        left, right = figure.subplots(1, 2, sharey=True)
-        left.plot(x, f, color=COLORS[0], label="f")
-        right.plot(x, f + error, color=COLORS[1], linewidth=0.7, label=f"f', nu = {SHOWN_NU:g}")
-        right.plot(x, smoothed + faded, color="black", linestyle="--", label="F'(., t = sqrt(nu))")
-        left.set(xlabel="x", ylabel="value", title="smooth objective")
-        right.set(xlabel="x", title="what can be evaluated")
-        for ax in (left, right):
-            ax.legend(frameon=False, loc="upper center")
+    figure = new_figure(2.4)
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.plot(x, f, color=COLORS[0], label="f")
+    right.plot(x, f + error, color=COLORS[1], linewidth=0.7, label=f"f', nu = {SHOWN_NU:g}")
+    right.plot(x, smoothed + faded, color="black", linestyle="--", label="F'(., t = sqrt(nu))")
+    left.set(xlabel="x", ylabel="value", title="smooth objective")
+    right.set(xlabel="x", title="what can be evaluated")
+    for ax in (left, right):
+        ax.legend(frameon=False, loc="upper center")
     return figure
 
 
+@style()
 def draw_means(found: Tolerance) -> Figure:
-    """The means over T, one panel an error, below or above the bound."""
-    with style():
-        figure = new_figure(3.2)
-        axes = figure.subplots(1, len(ERRORS), sharey=True)
-        for ax, error in zip(axes, ERRORS, strict=True):
-            own = [curve for curve in found.curves if curve.error == error]
-            for curve, color, dash in zip(own, COLORS, DASHES, strict=False):
-                ax.plot(found.T, curve.mean, label=curve.method, color=color, linestyle=dash)
-            ax.plot(found.T, found.bound, color="black", label="bound of Theorem C.1")
-            ax.plot(found.T, found.printed, color="gray", linestyle=":", label="as printed, 2 nu in every iteration")
-            ax.set(xscale="log", yscale="log", xlabel="T", title=f"{error} error, nu = {found.nu:g}")
-        axes[0].set_ylabel("mean |grad f(x_k)|^2")
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    """Draw the means over T and the bounds, one panel per error."""
+    figure = new_figure(3.2)
+    axes = figure.subplots(1, len(ERRORS), sharey=True)
+    for ax, error in zip(axes, ERRORS, strict=True):
+        own = [curve for curve in found.curves if curve.error == error]
+        for curve, color, dash in zip(own, COLORS, DASHES, strict=False):
+            ax.plot(found.T, curve.mean, label=curve.method, color=color, linestyle=dash)
+        ax.plot(found.T, found.bound, color="black", label="bound of Theorem C.1")
+        ax.plot(found.T, found.printed, color="gray", linestyle=":", label="as printed, 2 nu in every iteration")
+        ax.set(xscale="log", yscale="log", xlabel="T", title=f"{error} error, nu = {found.nu:g}")
+    axes[0].set_ylabel("mean |grad f(x_k)|^2")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     return figure
 
 
-EXPERIMENT = Study(
-    name="error_tolerance",
-    title="Appendix C: a function with error",
-    jobs=jobs,
-    conclude=conclude,
-)
+EXPERIMENT = Study(name="error_tolerance", title="Appendix C: a function with error", jobs=jobs, conclude=conclude)

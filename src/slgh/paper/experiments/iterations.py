@@ -1,4 +1,4 @@
-r"""How many iterations a run takes until the gradient is as small as a theorem says."""
+r"""Measure the number of iterations until the gradient is as small as a theorem says."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.minimize import minimize
+from slgh.paper.experiment import require_complete
 from slgh.problems import Problem
-from slgh.result import Result, Status
+from slgh.result import Result
 from slgh.theory import Plan, Theorem, plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    r"""A function with the noise and the error that a theorem speaks of.
+    r"""A function with the noise and the error that a theorem allows.
 
     .. math:: \bar f'(x; \xi) = f(x) + \xi \cdot x + \nu\, e(x), \qquad |\xi| = \sigma, \quad |e| \le 1
     """
@@ -31,15 +32,11 @@ class Setting:
     nu: float
     seeds: int
 
-    @property
-    def method(self) -> str:
-        return "slgh_r" if self.theorem.order == "first" else "zoslgh_r"
-
     def plan(self, **options: Any) -> Plan:
-        """What the theorem says of it."""
+        """Return the theorem's parameters for it."""
         F: Any = self.problem.smooth
         return plan(
-            self.method,
+            "slgh_r" if self.theorem.order == "first" else "zoslgh_r",
             L0=F.L0,
             L1=F.L1,
             d=self.problem.d,
@@ -52,7 +49,7 @@ class Setting:
         )
 
     def squares(self, gamma: float, k0: int, n: int, done: Callable[[NDArray[Any]], bool]) -> NDArray[Any]:
-        """|grad f(x_k)|^2, the mean over seeds, for k = 1..k0+n, or until they are `done`."""
+        """Return |grad f(x_k)|^2, the mean over seeds, for k = 1..k0+n, or until `done` of them is true."""
         problem, T = self.problem, k0 + n
         it = dataclasses.replace(self.plan(gamma=gamma, T=T), k0=k0)
         found = np.empty(T)
@@ -73,14 +70,14 @@ class Setting:
         )
         return found[: int(np.max(result.nit))]
 
-    def least(self, gamma: float, eps: Sequence[float], most: int) -> dict[float, float | None]:
-        """For each eps the least T, up to k0 + most, at which the theorem's criterion holds."""
+    def least(self, gamma: float, eps: Sequence[float], max_length: int) -> dict[float, float | None]:
+        """Return for each eps the least T, up to k0 + max_length, at which the theorem's criterion holds."""
         argmin = self.theorem.xhat == "argmin"
         k0s = [0 if argmin else self.theorem.burn_in(self.problem.d, e, gamma) for e in eps]
 
         if self.theorem.stochastic:
             # The step depends on T, so every length is a run of its own.
-            lengths = [most // 64, most // 16, most // 4, most]
+            lengths = [max_length // 64, max_length // 16, max_length // 4, max_length]
             runs = [self.squares(gamma, max(k0s), n, lambda seen: False) for n in lengths]
             means = [[float(run[k0 : k0 + n].mean()) for n, run in zip(lengths, runs, strict=True)] for k0 in k0s]
             return {e: length_below(m, lengths, k0, e) for e, k0, m in zip(eps, k0s, means, strict=True)}
@@ -88,20 +85,18 @@ class Setting:
         def read(seen: NDArray[Any]) -> dict[float, float | None]:
             return {e: first_below(seen, k0, e, argmin=argmin) for e, k0 in zip(eps, k0s, strict=True)}
 
-        return read(self.squares(gamma, max(k0s), most, lambda seen: None not in read(seen).values()))
+        return read(self.squares(gamma, max(k0s), max_length, lambda seen: None not in read(seen).values()))
 
 
 def run_seeds(fun: Any, x0: NDArray[Any], seeds: int, follow: Callable[[Any], Any], **parameters: Any) -> Result:
-    """One run a seed, in a batch, seen by `follow` at every iteration; Ctrl-C ends the study."""
+    """Run all seeds in one batch, with `follow` as callback."""
     start = np.tile(x0, (seeds, 1))
-    result = minimize(fun, start, batched=True, vectorized=True, seed=0, history=0, callback=follow, **parameters)
-    if (result.status == Status.INTERRUPTED).any():
-        raise KeyboardInterrupt
-    return result
+    options: dict[str, Any] = {"batched": True, "vectorized": True, "seed": 0, "history": 0, "callback": follow}
+    return require_complete(minimize(fun, start, **options, **parameters))
 
 
 def first_below(squares: NDArray[Any], k0: int, eps: float, *, argmin: bool) -> float | None:
-    """The first k whose gradient, or the least T for which the mean over k0+1..T, is small enough."""
+    """Return the first k with |grad f(x_k)| <= eps (`argmin`), or the least T whose mean over k0+1..T is <= eps^2."""
     after = squares[k0:]
     means = after if argmin else np.cumsum(after) / np.arange(1, len(after) + 1)
     small = np.flatnonzero(means <= eps**2)
@@ -109,9 +104,9 @@ def first_below(squares: NDArray[Any], k0: int, eps: float, *, argmin: bool) -> 
 
 
 def length_below(means: Sequence[float], lengths: Sequence[int], k0: int, eps: float) -> float | None:
-    """The T = k0 + n from which on the means of runs of length n are small enough, by powers between lengths.
+    """Return the T = k0 + n from which on the means of runs of length n are <= eps^2.
 
-    None where it is not known: the longest run does not reach eps, or the shortest does.
+    A power law is assumed between lengths. None if unknown: the longest run does not reach eps, or the shortest does.
     """
     large = [i for i, mean in enumerate(means) if mean > eps**2]
     if not large or large[-1] + 1 == len(means):
@@ -122,7 +117,7 @@ def length_below(means: Sequence[float], lengths: Sequence[int], k0: int, eps: f
 
 
 class Tilted:
-    r"""A closed form with noise: :math:`\bar f(x; \xi) = f(x) + \xi \cdot x`, as smooth as f; and an error on top."""
+    r"""A closed form with noise, :math:`\bar f(x; \xi) = f(x) + \xi \cdot x`, as smooth as f; and an error on top."""
 
     def __init__(self, F: Any, error: Callable[[Any], Any]) -> None:
         self.F, self.error = F, error
@@ -140,17 +135,17 @@ class Tilted:
         return self.F.dt(x, t)
 
     def values(self, x: Any, xi: Any = 0.0) -> Any:
-        """What zeroth-order methods see."""
+        """The function as zeroth-order methods evaluate it."""
         return self.value(x, 0 * x[..., 0], xi) + self.error(x)
 
 
 def jagged(nu: float) -> Callable[[Any], Any]:
-    """An error of size nu that jumps from one side to the other, however closely one looks."""
+    """An error of size nu that changes its sign over distances too small to resolve."""
     return lambda x: nu * np.sign(np.sin(1e12 * x).sum(axis=-1))
 
 
 def sphere(d: int, sigma: float) -> Callable[[np.random.Generator, int], NDArray[Any]]:
-    """Draws xi of length sigma in any direction."""
+    """Sampler of xi, uniform on the sphere of radius sigma."""
 
     def draw(rng: np.random.Generator, n: int) -> NDArray[Any]:
         xi = rng.standard_normal((n, d))

@@ -1,0 +1,251 @@
+"""A table of the paper on a test function: run its rows with `minimize`, compare with the printed numbers, draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.backends import backend_of
+from slgh.minimize import minimize
+from slgh.paper.experiment import Drawing, Findings, Job, Record, Tick, require_complete
+from slgh.plotting.explorer import Box, Explorer, blur, explore
+from slgh.plotting.figures import Function, Panel, RunCurves, curves, surfaces
+from slgh.plotting.path import Path, thinned
+from slgh.plotting.table import Table
+from slgh.problems import Problem
+from slgh.result import Result
+
+INTERVAL = (0.025, 0.975)
+"""Quantiles over seeds. A printed number of a stochastic method must lie between them."""
+
+MIN_SEEDS_FOR_INTERVAL = 20
+"""With fewer seeds the quantiles mean little, and no verdict is given."""
+
+MAX_PATH_POINTS = 1000
+"""Maximum number of iterations of a run kept for the figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row of a table of the paper: a method with its parameters, and the numbers as printed."""
+
+    label: str
+    method: str
+    params: Mapping[str, Any]
+    x: tuple[str, ...]
+    fun: str
+    remark: str = ""
+    """Reason why the row cannot agree, where the paper has a misprint."""
+
+    @property
+    def printed(self) -> tuple[str, ...]:
+        """x and f."""
+        return (*self.x, self.fun)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowOutcome:
+    """A row run with S seeds: the end points, (S, d) and (S,), and the paths to them, (k,), (k, S, d) and (k, S)."""
+
+    row: TableRow
+    x: NDArray[np.float64]
+    fun: NDArray[np.float64]
+    iteration: NDArray[np.int64]
+    path_x: NDArray[np.float64]
+    path_t: NDArray[np.float64]
+
+    @property
+    def quantiles(self) -> NDArray[np.float64]:
+        """Median and interval over seeds of x and f, (3, d + 1)."""
+        return np.quantile(np.column_stack([self.x, self.fun]), (0.5, *INTERVAL), axis=0)
+
+    def runs(self, problem: Problem) -> RunCurves:
+        """f and t over the iterations, for all seeds."""
+        fun = np.asarray(problem.fun(self.path_x))
+        return RunCurves(label=self.row.label, iteration=self.iteration, fun=fun, t=self.path_t)
+
+    def path(self, problem: Problem) -> Path:
+        """Path of the seed whose final f is the median."""
+        s = int(np.argsort(self.fun)[len(self.fun) // 2])
+        x = self.path_x[:, s]
+        fun = np.asarray(problem.fun(x))
+        return Path(label=self.row.label, iteration=self.iteration, x=x, t=self.path_t[:, s], fun=fun)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaperTable:
+    """A table of the paper as an experiment. `closed_form`: the smoothed form is minimized, and nothing is random."""
+
+    name: str
+    title: str
+    problem: Callable[[], Problem]
+    rows: tuple[TableRow, ...]
+    closed_form: bool
+    box: Box
+    """Region shown by the explorer."""
+    drawings: Callable[[Problem, Sequence[RowOutcome]], tuple[Drawing, ...]]
+    """The paper's figures."""
+    seeds: int = 1
+
+    def jobs(self) -> list[Job]:
+        """One job per row."""
+        return [Job(label=row.label, run=partial(record_row, self, row)) for row in self.rows]
+
+    def conclude(self, records: Sequence[Record]) -> Findings:
+        """Return the comparison with the printed numbers, the figures and the explorer."""
+        problem = self.problem()
+        outcomes = [RowOutcome(row=row, **record) for row, record in zip(self.rows, records, strict=True)]
+        return Findings(
+            tables=(self.compare(outcomes),),
+            data=[self.as_dict(o) for o in outcomes],
+            drawings=self.drawings(problem, outcomes),
+            explore=partial(self.explore, problem, outcomes),
+        )
+
+    def compare(self, outcomes: Sequence[RowOutcome]) -> Table:
+        """The paper's table beside the measured numbers."""
+        over = "" if self.closed_form else f"; ours: median and 95 % interval over {self.seeds} seeds"
+        headings = ("method", "paper (x, y)", "paper f", "ours (x, y)", "ours f", "verdict")
+        rows = []
+        for o in outcomes:
+            verdict = judge(self, o.row, o.x, o.fun)
+            verdict = verdict if not o.row.remark else f"{verdict}: {o.row.remark}"
+            *point, value = (self.shown(*numbers) for numbers in o.quantiles.T)
+            rows.append((o.row.label, ", ".join(o.row.x), o.row.fun, ", ".join(point), value, verdict))
+        return Table(title=self.title + over, headings=headings, rows=tuple(rows))
+
+    def shown(self, median: float, low: float, high: float) -> str:
+        """Format a measured number, with its interval if the table is stochastic."""
+        return f"{median:.4g}" if self.closed_form else f"{median:.4g} [{low:.3g}, {high:.3g}]"
+
+    def as_dict(self, outcome: RowOutcome) -> dict[str, Any]:
+        """Return a row for JSON."""
+        row = outcome.row
+        return {
+            "row": row.label,
+            "paper": list(row.printed),
+            "method": row.method,
+            "parameters": dict(row.params),
+            "seeds": self.seeds,
+            **{
+                name: {"x": numbers[:-1].tolist(), "fun": float(numbers[-1])}
+                for name, numbers in zip(("median", "low", "high"), outcome.quantiles, strict=True)
+            },
+            "verdict": judge(self, row, outcome.x, outcome.fun),
+            "remark": row.remark,
+        }
+
+    def explore(self, problem: Problem, outcomes: Sequence[RowOutcome]) -> Explorer:
+        """The homotopy with the path of each method."""
+        return explore(
+            problem.smooth if problem.smooth is not None else problem.fun,
+            name=self.name,
+            title=self.title,
+            box=self.box,
+            t1=problem.parameters["t1"],
+            paths=[o.path(problem) for o in outcomes],
+            minimizers=problem.minimizers,
+        )
+
+    def row(self, label: str) -> TableRow:
+        """Return the row with this label."""
+        return next(row for row in self.rows if row.label == label)
+
+
+def record_row(table: PaperTable, row: TableRow, tick: Tick) -> Record:
+    """Run a row with all seeds and return its record.
+
+    A row takes seconds, and a callback to report progress would double that.
+    """
+    result = require_complete(run_row(table, row, history="x"))
+    tick(1.0)
+    history = result.history
+    keep = thinned(len(history["iteration"]), MAX_PATH_POINTS)
+    return {
+        "x": result.x,
+        "fun": result.fun,
+        "iteration": np.append(history["iteration"][keep], int(result.nit.max())),
+        "path_x": np.concatenate([history["x"][keep], result.x[None]]),
+        "path_t": np.concatenate([history["t"][keep], result.t[None]]),
+    }
+
+
+def run_row(
+    table: PaperTable, row: TableRow, *, asarray: Callable[[NDArray[Any]], Any] = np.asarray, **options: Any
+) -> Result:
+    """Run a row with all seeds in one batch, on arrays made by `asarray`."""
+    problem = table.problem()
+    names = ("step", "max_iter") if table.closed_form else ("step", "max_iter", "samples")
+    result = minimize(
+        problem.smooth if table.closed_form else problem.fun,
+        asarray(np.tile(problem.x0, (table.seeds, 1))),
+        method=row.method,
+        batched=True,
+        vectorized=True,
+        seed=0,
+        **{name: problem.parameters[name] for name in names} | dict(row.params) | options,
+    )
+    result.update({name: backend_of(result[name]).host(result[name]) for name in ("x", "fun", "t")})
+    return result
+
+
+def judge(table: PaperTable, row: TableRow, x: NDArray[Any], fun: NDArray[Any]) -> str:
+    """Return the verdict on the end points of a row.
+
+    A deterministic row is a "match" if each number is within one unit of its last printed digit. A stochastic row is
+    "within interval" if each printed number, give or take one unit, is. Otherwise the row "differs".
+    """
+    ours = np.column_stack([x, fun])
+    if table.closed_form:
+        good = all(abs(o - float(p)) < unit(p) for o, p in zip(ours[0], row.printed, strict=True))
+        return "match" if good else "differs"
+    if len(ours) < MIN_SEEDS_FOR_INTERVAL:
+        return "too few seeds"
+    low, high = np.quantile(ours, INTERVAL, axis=0)
+    good = all(a - unit(p) <= float(p) <= b + unit(p) for a, b, p in zip(low, high, row.printed, strict=True))
+    return "within interval" if good else "differs"
+
+
+def unit(printed: str) -> float:
+    """Return one unit of the last printed digit.
+
+    >>> unit("0.468"), unit("3.36e-2"), unit("12.63")
+    (0.001, 0.0001, 0.01)
+    """
+    exponent = Decimal(printed).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return float(Decimal(1).scaleb(exponent))
+
+
+def smoothed(problem: Problem, t: float) -> Function:
+    """F(., t) on a grid (ny, nx, 2): the closed form if there is one, otherwise f blurred."""
+    if (F := problem.smooth) is not None:
+        return lambda x: F.value(x, np.full(x.shape[:-1], t))
+    return lambda x: blur(problem.fun, (x[0, :, 0], x[:, 0, 1]), np.array([t]))[0]
+
+
+def draw_surfaces(number: int, name: str, problem: Problem, box: Box, t: float, **options: Any) -> Drawing:
+    """Draw f and its smoothed form as surfaces."""
+    panels = (Panel(title="f(x, y)", fun=problem.fun), Panel(title=f"F(x, y, t = {t:g})", fun=smoothed(problem, t)))
+    return Drawing(
+        name=f"figure_{number:02}_{problem.name}_surfaces",
+        caption=f"Figure {number}: {name} and its Gaussian smoothing with t = {t:g}.",
+        draw=partial(surfaces, panels, box, **options),
+    )
+
+
+def draw_curves(number: int, name: str, problem: Problem, outcomes: Sequence[RowOutcome], *, log: bool) -> Drawing:
+    """Draw f and t over the iterations, for all methods."""
+    seeds = len(outcomes[0].fun)
+    over = "" if seeds == 1 else f" Lines: medians over {seeds} seeds; bands: the central 95 % of them."
+    return Drawing(
+        name=f"figure_{number:02}_{problem.name}_curves",
+        caption=f"Figure {number}: function value and smoothing radius over the iterations on {name}.{over}",
+        draw=lambda: curves([o.runs(problem) for o in outcomes], log=log),
+    )
