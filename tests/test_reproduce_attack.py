@@ -24,8 +24,8 @@ from slgh.paper.attack import row_cache as kept
 from slgh.paper.attack import run_row as row_module
 from slgh.paper.attack.claims import Claim, bootstrap, claims_table, judge, paired, shared_table
 from slgh.paper.attack.compare import Sample, main_table, verdict
-from slgh.paper.attack.printed import FIVE, Figures, PaperAttack, placed
-from slgh.paper.attack.run_row import RowRun, image_of, run_row
+from slgh.paper.attack.printed import PAPER_ROWS, PaperAttack, PrintedRow, substitutes
+from slgh.paper.attack.run_row import RowRun, decode_image, run_row
 from slgh.paper.experiment import Record
 from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
 from slgh.paper.networks.networks import network, save_weights
@@ -126,10 +126,10 @@ def test_the_grid_has_the_adversarial_image_of_a_success_and_the_last_iterate_of
     assert (lost["success"], lost["seen"], lost["original"]) == (False, "0", "0")
     assert lost["distortion"] == pytest.approx(found["last_distortion"][1], 1e-3)
     for cell in (won, lost):
-        change = image_of("mnist", cell["pixels"]) / 255.0 - image_of("mnist", cell["original_pixels"]) / 255.0
+        change = decode_image("mnist", cell["pixels"]) / 255.0 - decode_image("mnist", cell["original_pixels"]) / 255.0
         assert (change**2).sum() == pytest.approx(cell["distortion"], rel=0.02)  # bytes are rounded
     np.testing.assert_array_equal(
-        image_of("mnist", lost["original_pixels"]), shipped_images("mnist").take(3).images[0, 0]
+        decode_image("mnist", lost["original_pixels"]), shipped_images("mnist").take(3).images[0, 0]
     )
 
 
@@ -237,7 +237,7 @@ def made_up(table: AttackTable) -> list[Record]:
     found = []
     for each in table.runs():
         rng = np.random.default_rng([each.seed, sum(map(ord, each.name))])
-        figures = table.paper.rows[each.kind.printed or "zosgd"]
+        figures = table.paper.rows[each.variant.printed or "zosgd"]
         won = np.arange(table.images) < figures.mean("success") * table.images / 100
         l2 = np.where(won, figures.mean("l2") * rng.uniform(0.9, 1.1, table.images), 1e-5)
         record: dict[str, Any] = {
@@ -253,7 +253,7 @@ def made_up(table: AttackTable) -> list[Record]:
             "queries": np.full(table.images, 21 if each.name == "zoslgh_d" else 11),
         }
         if each.seed == 0:
-            columns = {c: {str(k): [9.0, 0.1] for k in table.paper.of_column(c, ids)} for c in COLUMNS}
+            columns = {c: {str(k): [9.0, 0.1] for k in table.paper.curve_ids(c, ids)} for c in COLUMNS}
             record["curves"] = {"iteration": [0, table.iterations], **columns}
             record["grid"] = {
                 str(k): {
@@ -264,7 +264,7 @@ def made_up(table: AttackTable) -> list[Record]:
                     "original_pixels": original,
                     "pixels": original,
                 }
-                for _, k in placed(table.paper.grid_ids, ids)
+                for _, k in substitutes(table.paper.grid_ids, ids)
             }
         found.append(json.loads(to_json(record)))
     return found
@@ -307,7 +307,7 @@ def test_means_are_over_images_and_seeds_and_those_of_successes_over_them_alone(
     )
 
 
-def judged(success: int, iterations: float, l2: float, printed: Figures) -> str:
+def judged(success: int, iterations: float, l2: float, printed: PrintedRow) -> str:
     """The verdict on a row of 100 images, each success with the same figures."""
     paper = dataclasses.replace(MNIST, rows={**MNIST.rows, "zosgd": printed})
     won = [k < success for k in range(100)]
@@ -316,7 +316,7 @@ def judged(success: int, iterations: float, l2: float, printed: Figures) -> str:
 
 
 def test_a_verdict_says_what_differs_by_how_much_and_whether_chance_can_explain_it() -> None:
-    printed = Figures("64", "1000 ± 800", "2.00 ± 0.08", "9 ± 9")
+    printed = PrintedRow("64", "1000 ± 800", "2.00 ± 0.08", "9 ± 9")
     assert judged(64, 1000, 2.0, printed) == "match"
     assert judged(74, 1149, 1.71, printed) == "match"
     # The paper's mean over 64 images has a standard error of 800 / 8 = 100, ours of none: 200 / 100.
@@ -415,7 +415,7 @@ def test_a_full_run_is_judged_and_its_claims_are_tested(data: str) -> None:
     assert all(f"100 images, {table.iterations:,} iterations; seeds: 3" in each.title for each in findings.tables)
     assert {row[0]: row[-1] for row in claims.rows}["ZOSLGH_r has a lower total loss than ZOSGD"] == "holds"
     assert findings.data["rows"][0]["paper"]["success"] == table.paper.rows["zosgd"].success
-    assert [row["seeds"] for row in findings.data["rows"]] == [3] * 6 + [1] * (len(table.paper.kinds) - 6)
+    assert [row["seeds"] for row in findings.data["rows"]] == [3] * 6 + [1] * (len(table.paper.variants) - 6)
     assert not table.reduced
     assert main.note.endswith("Made on paper (pencil, PyTorch 0, slgh 0).")
 
@@ -444,7 +444,7 @@ def test_the_figures_are_the_papers_and_an_image_that_is_not_there_is_told() -> 
     assert all(ax.get_yscale() == "log" for ax in gammas.axes)
     distortion = found["mnist"][2].draw()
     assert [ax.get_title() for ax in distortion.axes] == ["ID 61", "ID 30", "ID 68", "ID 82"]
-    assert len(distortion.axes[0].lines) == len(FIVE)
+    assert len(distortion.axes[0].lines) == len(PAPER_ROWS)
 
 
 def test_another_network_has_its_name_in_every_title_and_only_its_orderings_are_judged(tmp_path: Path) -> None:
@@ -511,7 +511,7 @@ def test_what_is_not_said_is_the_papers_on_a_gpu_and_reduced_on_a_cpu(
     assert sizes(experiment.asked(device="cpu")) == (2, 1000, 1, "cpu")
     assert sizes(experiment.asked(device="cpu", images=7)) == (7, 1000, 1, "cpu")
     assert sizes(experiment.asked(device="cpu", images=100, iterations=10_000)) == (100, 10_000, 1, "cpu")
-    monkeypatch.setattr("slgh.paper.attack.table.usable_device", lambda device: device or "cuda")
+    monkeypatch.setattr("slgh.paper.networks.networks.usable_device", lambda device: device or "cuda")
     assert sizes(experiment.asked()) == (100, 10_000, 3, "cuda")
     assert sizes(experiment.asked(images=10, seeds=2)) == (10, 10_000, 2, "cuda")
 
@@ -547,7 +547,7 @@ def test_the_attacks_are_experiments_that_do_not_run_by_default() -> None:
     assert not {"mnist", "cifar10"} & set(DEFAULT)
     for table in REDUCED.values():
         assert table.reduced
-        assert len(table.jobs()) == len(table.paper.kinds)
+        assert len(table.jobs()) == len(table.paper.variants)
 
 
 @pytest.mark.parametrize(

@@ -292,8 +292,8 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_epoch(
         ({"name": "cifar10"}, ValueError, r"`images` of CIFAR-10 must have shape \(N, 3, 32, 32\)"),
         ({"labels": SHIPPED.labels[:99]}, ValueError, "`labels` must be one an image"),
         ({"labels": SHIPPED.labels + 1}, ValueError, "`labels` must lie in 0 to 9, got 10"),
-        ({"device": "tpu please"}, ValueError, "`device` must be 'cpu' or 'cuda'"),
-        ({"device": "meta"}, ValueError, "`device` must be 'cpu' or 'cuda'"),
+        ({"device": "tpu please"}, ValueError, "`device` must be 'cpu', 'cuda', 'cuda:1'"),
+        ({"device": "meta"}, ValueError, "`device` must be 'cpu', 'cuda', 'cuda:1'"),
         ({"device": "cuda:99"}, ValueError, "`device` must be there, got 'cuda:99' with"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Writes what experiments found: figures, tables, a JSON file, the page."""
+"""Write the output of experiments: figures, tables, a JSON file, and the page."""
 
 from __future__ import annotations
 
@@ -12,33 +12,38 @@ from slgh.paper.experiment import Experiment, Findings
 from slgh.plotting.page import Picture, Section, write_page
 from slgh.plotting.style import as_bytes
 
-PAGE, DATA, FIGURES, TABLES, UNFINISHED = "index.html", "reproduce.json", "figures", "tables", ".slgh-unfinished"
-"""What a run leaves in its folder; the last one only until it has ended."""
+# The content of the output folder.
+PAGE = "index.html"
+DATA = "reproduce.json"
+FIGURES = "figures"
+TABLES = "tables"
+UNFINISHED = ".slgh-unfinished"
+"""Records of finished jobs, deleted when the run is complete."""
 
 
 def draw(findings: Findings, folder: Path) -> list[Picture]:
-    """Write each figure as SVG and PNG, and hand them on for the page."""
+    """Write each figure as SVG and PNG, and return the pictures for the page."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     for drawing in findings.drawings:
         figure = drawing.draw()
-        svg = as_bytes(figure, "svg")
-        for suffix, content in (("svg", svg), ("png", as_bytes(figure, "png"))):
+        images = {suffix: as_bytes(figure, suffix) for suffix in ("svg", "png")}
+        for suffix, content in images.items():
             with atomic_write(folder / f"{drawing.name}.{suffix}") as file:
                 file.write(content)
-        pictures.append(Picture(caption=drawing.caption, image=svg))
+        pictures.append(Picture(caption=drawing.caption, image=images["svg"]))
     return pictures
 
 
 def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> None:
-    """The tables in Markdown, for a document."""
+    """Write the tables in Markdown."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
     write_text(folder / f"{experiment.name}.md", "\n\n".join(parts) + "\n")
 
 
 def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:
-    """An experiment's part of the page."""
+    """Return an experiment's section of the page."""
     return Section(
         name=experiment.name,
         title=experiment.title,
@@ -49,10 +54,10 @@ def section(experiment: Experiment, findings: Findings, pictures: list[Picture])
 
 
 def write_sections(file: Path, sections: list[Section]) -> None:
-    """The page."""
+    """Write the page."""
     write_page(file, "Single loop Gaussian homotopy: the paper's experiments", sections)
 
 
 def write_data(file: Path, found: Mapping[str, Any]) -> None:
-    """The JSON file."""
+    """Write the JSON file."""
     write_text(file, to_json({"slgh": slgh.__version__, "experiments": found}))

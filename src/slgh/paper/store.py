@@ -1,4 +1,4 @@
-"""Finished jobs on disk, so that a run that was broken off goes on where it stopped."""
+"""Records of finished jobs on disk, so that an interrupted run can be continued."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from slgh.paper.experiment import Record
 
 
 class Store:
-    """What jobs found, one file each, until the whole run has ended.
+    """Records of jobs, one file each, kept until the run is complete.
 
-    A file counts only if the same code wrote it for the same job: figures of another version are no result of this
-    one. A file that cannot be read is as good as none.
+    A file counts only if the same code wrote it for the same job. A file that cannot be read counts as missing.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -27,7 +26,7 @@ class Store:
         self.identity = f"{fingerprint()} {identity}"
 
     def get(self, experiment: str, label: str) -> Record | None:
-        """What the job found, if it has ended before."""
+        """Return the record of the job, if it has finished before."""
         try:
             found = read(self._file(experiment, label))
         except ValueError:
@@ -38,7 +37,7 @@ class Store:
         return {**meta["plain"], **arrays}
 
     def put(self, experiment: str, label: str, record: Record) -> None:
-        """Keep what the job found."""
+        """Store the record of a job."""
         arrays = {name: value for name, value in record.items() if isinstance(value, np.ndarray)}
         plain = {name: value for name, value in record.items() if name not in arrays}
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -46,10 +45,10 @@ class Store:
         write(self._file(experiment, label), meta, arrays)
 
     def drop(self, experiment: str, labels: Iterable[str]) -> None:
-        """These jobs' run is complete: the next one begins anew."""
+        """Delete the records of a complete run, so that the next one starts anew."""
         for label in labels:
             self._file(experiment, label).unlink(missing_ok=True)
-        with suppress(OSError):  # there are others, or none
+        with suppress(OSError):  # not empty, or not there
             self.folder.rmdir()
 
     def _file(self, experiment: str, label: str) -> Path:
@@ -57,7 +56,7 @@ class Store:
 
 
 def fingerprint() -> str:
-    """What this code is: a digest of the package's modules."""
+    """Return a digest of the package's source code."""
     root = Path(slgh.__file__).parent
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):

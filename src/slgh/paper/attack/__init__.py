@@ -7,22 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from slgh import checks
-from slgh.paper.attack import cifar10, mnist
-from slgh.paper.attack import row_cache as kept
-from slgh.paper.attack.printed import IMAGES, PaperAttack
-from slgh.paper.attack.run_row import usable_device
-from slgh.paper.attack.table import SEEDS, AttackTable
+from slgh.paper.attack import row_cache
+from slgh.paper.attack.printed import ATTACKS, IMAGES
+from slgh.paper.attack.table import REDUCED, SEEDS, AttackTable
 from slgh.paper.experiment import Record
-
-ATTACKS: dict[str, PaperAttack] = {module.ATTACK.data: module.ATTACK for module in (mnist, cifar10)}
-"""What the paper prints, by the images' name."""
-
-REDUCED: dict[str, AttackTable] = {
-    "mnist": AttackTable(paper=mnist.ATTACK, images=4, iterations=2000),
-    "cifar10": AttackTable(paper=cifar10.ATTACK, images=2, iterations=1000),
-}
-"""Experiments that a CPU ends within some minutes."""
-
 
 __all__ = ["ATTACKS", "REDUCED", "AttackTable", "run_rows"]
 
@@ -40,29 +28,29 @@ def run_rows(
     iterations: int | None = None,
     tell: Callable[[str], None] = print,
 ) -> list[Record]:
-    """Run rows of an attack that are not kept yet, one after the other, and keep them. It needs no extra but PyTorch.
+    """Run the rows of an attack that are not in the cache yet, and store them. Needs no extra but PyTorch.
 
     Parameters
     ----------
     data
         "mnist" or "cifar10".
     rows
-        The folder in which they are kept.
+        The folder of the row cache.
     methods
-        Some of `KINDS`; by default all that this experiment has.
+        Names among `VARIANTS`; by default all rows of this experiment.
     seeds
-        How many, or which.
+        Number of seeds, or a list of them.
     device
-        By default CUDA where there is one.
+        By default CUDA if available.
     weights, folder, images, iterations
-        As in `AttackTable`; by default the shipped network, and the paper's numbers.
+        As in `AttackTable`; by default the shipped network, and the paper's sizes.
     tell
-        Called with a line about each row.
+        Called with one line per row.
     """
     checks.choice("data", data, list(ATTACKS))
     paper = ATTACKS[data]
     for name in methods or ():
-        checks.choice("methods", name, paper.kinds)
+        checks.choice("methods", name, paper.variants)
     if isinstance(seeds, int):
         checks.count("seeds", seeds)
     wanted = range(seeds) if isinstance(seeds, int) else seeds
@@ -75,16 +63,18 @@ def run_rows(
         folder=None if folder is None else Path(folder),
         rows=Path(rows),
     )
-    kept.make_folder(Path(rows))
+    row_cache.make_folder(Path(rows))
+    from slgh.paper.networks.networks import usable_device
+
     device = usable_device(device)
     found = []
     for run in table.runs():
-        if run.seed not in wanted or run.name not in (methods or paper.kinds):
+        if run.seed not in wanted or run.name not in (methods or paper.variants):
             continue
-        record = kept.read(run, table.rows)
+        record = row_cache.read(run, table.rows)
         before = record is not None
         if record is None:
-            record = kept.run_and_keep(run, device, table.rows, lambda share: None)
+            record = row_cache.run_and_keep(run, device, table.rows, lambda share: None)
         won = 100 * sum(record["success"]) / len(record["success"])
         tell(f"{data}: {run.label}: {won:.0f} % in {record['seconds']:g} s{', kept before' if before else ''}")
         found.append(record)

@@ -1,17 +1,18 @@
-"""The paper's claims, tested as claims: image by image, with an interval that says what other images would give."""
+"""Test the paper's claims image by image, with a bootstrap interval over images."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.paper.attack.compare import COLUMNS, NOT_JUDGED, Sample, shown
-from slgh.paper.attack.printed import KINDS
+from slgh.paper.attack.printed import VARIANTS
 from slgh.plotting.table import Table
 
 LEVEL = 0.95
@@ -20,17 +21,33 @@ RESAMPLES = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The mean difference over images, its bootstrap interval, and over how many images."""
+    """Mean difference over images, its bootstrap interval, and the number of images."""
 
     mean: float
     low: float
     high: float
     images: int
 
+    @property
+    def undecided(self) -> bool:
+        """True if the interval holds 0."""
+        return self.low <= 0 <= self.high
+
+    def shown(self, column: str) -> tuple[str, str]:
+        """The difference and its interval as text, with signs."""
+        if not self.images:
+            return "none", "none"
+        how = {"success": "+.1f", "iterations": "+.0f"}.get(column, "+.3g")
+        return f"{self.mean:{how}}", f"{self.low:{how}} to {self.high:{how}}"
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the numbers for JSON."""
+        return {"difference": self.mean, "low": self.low, "high": self.high, "images": self.images}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """That in a column one row has `less` than another, or more; None: it is compared, but nothing is claimed."""
+    """One row has `less` than another in a column, or more; None: compared, but nothing is claimed."""
 
     column: str
     first: str
@@ -38,55 +55,55 @@ class Claim:
     less: bool | None
 
     def __str__(self) -> str:
-        """In words."""
-        first, second = KINDS[self.first].label, KINDS[self.second].label
+        first, second = VARIANTS[self.first].label, VARIANTS[self.second].label
         if self.less is None:
             return f"{first} beside {second}: {COLUMNS[self.column]} (no claim)"
-        return f"{first} has {WORDS[self.column][0 if self.less else 1]} than {second}"
+        return f"{first} has {LESS_AND_MORE[self.column][0 if self.less else 1]} than {second}"
 
 
-WORDS = {
+LESS_AND_MORE = {
     "total": ("a lower total loss", "a higher total loss"),
     "success": ("fewer successes", "more successes"),
     "iterations": ("an earlier 1st success", "a later 1st success"),
 }
-"""What less and more of a column are."""
+"""Words for less and more of a column."""
 
 CLAIMS: tuple[Claim, ...] = (
     *(
-        Claim(column="total", first=ours, second=other, less=True)
-        for ours in ("zoslgh_r", "zoslgh_d")
-        for other in ("zosgd", "zoadamm", "zogradopt")
-    ),
-    *(
-        Claim(column="success", first=ours, second=other, less=False)
-        for ours in ("zoslgh_r", "zoslgh_d")
-        for other in ("zosgd", "zoadamm", "zogradopt")
+        Claim(column=column, first=ours, second=other, less=less)
+        for (column, less), ours, other in product(
+            (("total", True), ("success", False)), ("zoslgh_r", "zoslgh_d"), ("zosgd", "zoadamm", "zogradopt")
+        )
     ),
     *(Claim(column="iterations", first=ours, second="zogradopt", less=True) for ours in ("zoslgh_r", "zoslgh_d")),
     Claim(column="total", first="zoslgh_r", second="zoslgh_d", less=None),
     Claim(column="iterations", first="zoslgh_r_0.995", second="zoslgh_r", less=True),
     Claim(column="total", first="zoslgh_r_0.995", second="zoslgh_r", less=False),
 )
-"""What Section 5 says of the table: on average SLGH lowers the total loss over the others, succeeds more often, and
-needs fewer iterations than ZOGradOpt. And of Figure 15: a smaller gamma is faster, and finds worse solutions."""
+"""Claims of Section 5 about the table: on average SLGH has a lower total loss than the others, succeeds more often, and
+needs fewer iterations than ZOGradOpt. And about Figure 15: a smaller gamma is faster, and finds worse solutions."""
+
+NOTE = (
+    "Differences are taken image by image between means over seeds, and averaged; iterations over the images on which "
+    "both succeed. The interval is a bootstrap's over images."
+)
 
 
-def of_images(figures: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean over seeds of each image, (S, N) to (N,); NaN where no seed has a figure."""
+def of_images(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over seeds for each image, (S, N) to (N,); NaN if no seed has a value."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of images without any
-        return np.asarray(np.nanmean(figures, axis=0))
+        warnings.simplefilter("ignore", RuntimeWarning)  # raised for images without a value
+        return np.asarray(np.nanmean(values, axis=0))
 
 
 def paired(first: NDArray[np.float64], second: NDArray[np.float64]) -> Difference:
-    """First minus second, over the images that have both figures: (S, N) each, the seeds need not be as many."""
+    """First minus second over the images with both values: (S, N) each, where S may differ."""
     differences = of_images(first) - of_images(second)
     return bootstrap(differences[np.isfinite(differences)])
 
 
 def bootstrap(values: NDArray[np.float64]) -> Difference:
-    """The mean, and the percentiles of the means of samples drawn from the values with replacement."""
+    """Mean of the values, and percentiles of the means of resamples with replacement."""
     n = len(values)
     if not n:
         return Difference(mean=np.nan, low=np.nan, high=np.nan, images=0)
@@ -96,10 +113,10 @@ def bootstrap(values: NDArray[np.float64]) -> Difference:
 
 
 def judge(claim: Claim, found: Difference) -> str:
-    """In words."""
+    """Return the verdict on a claim."""
     if not found.images:
         return "no images to compare"
-    if found.low <= 0 <= found.high:
+    if found.undecided:
         return "undecided: the interval holds 0"
     if claim.less is None:
         return "less" if found.high < 0 else "more"
@@ -107,62 +124,38 @@ def judge(claim: Claim, found: Difference) -> str:
 
 
 def claims_table(samples: Mapping[str, Sample], *, title: str) -> tuple[Table, list[dict[str, Any]]]:
-    """The claims about rows that there are, for people and for JSON."""
+    """The claims about the given rows, as a table and for JSON."""
     rows, data = [], []
     for claim in CLAIMS:
         if claim.first not in samples:
             continue
         found = paired(samples[claim.first].columns[claim.column], samples[claim.second].columns[claim.column])
         said = judge(claim, found)
-        rows.append((str(claim), *in_text(claim.column, found), str(found.images), said))
-        data.append({"claim": str(claim), **_plain(found), "verdict": said})
+        rows.append((str(claim), *found.shown(claim.column), str(found.images), said))
+        data.append({"claim": str(claim), **found.as_dict(), "verdict": said})
     headings = ("claim", "difference", "95 % interval", "images", "verdict")
     return Table(title=title, headings=headings, rows=tuple(rows), note=NOTE), data
 
 
-NOTE = (
-    "Differences are taken image by image between means over seeds, and averaged; iterations over the images on which "
-    "both succeed. The interval is a bootstrap's over images."
-)
-
-
-def in_text(column: str, found: Difference) -> tuple[str, str]:
-    """The difference and its interval, with their signs."""
-    if not found.images:
-        return "none", "none"
-    how = {"success": "+.1f", "iterations": "+.0f"}.get(column, "+.3g")
-    return f"{found.mean:{how}}", f"{found.low:{how}} to {found.high:{how}}"
-
-
 def shared_table(samples: Mapping[str, Sample], *, title: str, judged: bool) -> tuple[Table, list[dict[str, Any]]]:
-    """ZOSLGH_d with the gradient's samples beside the paper's, which draws others for the slope in t."""
+    """Compare ZOSLGH_d that reuses the gradient's samples with the paper's, which draws others for the slope in t."""
     two, one = samples["zoslgh_d"], samples["zoslgh_d_shared"]
     rows, data = [], []
     for column, heading in COLUMNS.items():
-        found = paired(one.columns[column], two.columns[column])
-        said = within_noise(found, two.mean(column)) if judged else NOT_JUDGED
-        means = shown(column, two.mean(column)), shown(column, one.mean(column))
-        rows.append((heading, *means, *in_text(column, found), said))
-        data.append({"column": heading, "two sets": two.mean(column), "shared": one.mean(column), **_plain(found)})
-        data[-1]["verdict"] = said
-    queries = [float(samples[name].queries.mean()) for name in ("zoslgh_d", "zoslgh_d_shared", "zoslgh_r")]
-    saved = f"{queries[1] - queries[0]:,.0f}"
-    rows.append(
-        ("queries an image", f"{queries[0]:,.0f}", f"{queries[1]:,.0f}", saved, "", f"ZOSLGH_r: {queries[2]:,.0f}")
-    )
-    data.append({"column": "queries an image", "two sets": queries[0], "shared": queries[1], "ZOSLGH_r": queries[2]})
+        found, means = paired(one.columns[column], two.columns[column]), (two.mean(column), one.mean(column))
+        said = within_noise(found, means[0]) if judged else NOT_JUDGED
+        rows.append((heading, *(shown(column, value) for value in means), *found.shown(column), said))
+        data.append({"column": heading, "two sets": means[0], "shared": means[1], **found.as_dict(), "verdict": said})
+    cost = [float(sample.queries.mean()) for sample in (two, one, samples["zoslgh_r"])]
+    texts = [f"{queries:,.0f}" for queries in (*cost, cost[1] - cost[0])]
+    rows.append(("queries an image", texts[0], texts[1], texts[3], "", f"ZOSLGH_r: {texts[2]}"))
+    data.append({"column": "queries an image"} | dict(zip(("two sets", "shared", "ZOSLGH_r"), cost, strict=True)))
     headings = ("", "two sets", "shared", "difference", "95 % interval", "verdict")
     return Table(title=title, headings=headings, rows=tuple(rows)), data
 
 
 def within_noise(found: Difference, of: float) -> str:
-    """Whether there is a difference at all, and how large."""
+    """Return "within noise", or the relative difference."""
     if not found.images:
         return "no images to compare"
-    if found.low <= 0 <= found.high:
-        return "within noise"
-    return f"differs by {found.mean / of:+.1%}"
-
-
-def _plain(found: Difference) -> dict[str, float]:
-    return {"difference": found.mean, "low": found.low, "high": found.high, "images": found.images}
+    return "within noise" if found.undecided else f"differs by {found.mean / of:+.1%}"

@@ -1,4 +1,4 @@
-"""Our figures beside the paper's."""
+"""Compare the measured rows of an attack with the paper's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.paper.attack.printed import IMAGES, KINDS, Cell, Figures, PaperAttack, placed
+from slgh.paper.attack.printed import IMAGES, VARIANTS, PaperAttack, PrintedRow, substitutes
 from slgh.paper.experiment import Record
 from slgh.plotting.table import Table
 
@@ -22,21 +22,24 @@ COLUMNS = {
 }
 """The columns of the paper's table. L2 is the squared norm, at the last iterate."""
 
-POINTS = 10.0
-"""By how many points a success rate may differ from the paper's."""
+FORMATS = {"success": ".1f", "iterations": ".0f", "l2": "#.3g", "total": ".2f"}
+"""Formats of the columns, with as many digits as the paper's."""
 
-SHARE = 0.15
-"""By how much iterations and L2 may differ from the paper's."""
+SUCCESS_TOLERANCE = 10.0
+"""Allowed difference of a success rate from the paper's, in percentage points."""
+
+RELATIVE_TOLERANCE = 0.15
+"""Allowed relative difference of iterations and L2 from the paper's."""
 
 CHANCE = 2.0
-"""A difference of so many standard errors is more than another choice of images makes."""
+"""Number of standard errors up to which another choice of images explains a difference."""
 
 NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sample:
-    """The runs of a row: each of `COLUMNS` as (S, N), S seeds and N images, NaN where an image has no such figure."""
+    """The runs of a row: each of `COLUMNS` as (S, N), S seeds and N images, NaN where an image has no value."""
 
     name: str
     columns: dict[str, NDArray[np.float64]]
@@ -48,71 +51,68 @@ class Sample:
 
     @property
     def label(self) -> str:
-        return KINDS[self.name].label
+        return VARIANTS[self.name].label
 
     @staticmethod
     def of(name: str, records: Sequence[Record]) -> Sample:
-        """From what the runs found."""
-        success, first, distortion, least, total, queries = (
-            np.array([record[column] for record in records], float)
-            for column in ("success", "first_success", "last_distortion", "least_distortion", "total_loss", "queries")
-        )
-        won = success > 0
+        """Collect the records of all seeds."""
+
+        def column(key: str) -> NDArray[np.float64]:
+            return np.array([record[key] for record in records], float)
+
+        won = column("success") > 0
         return Sample(
             name=name,
             columns={
-                "success": 100 * success,
-                "iterations": np.where(won, first, np.nan),
-                "l2": np.where(won, distortion, np.nan),
-                "total": total,
+                "success": 100 * column("success"),
+                "iterations": np.where(won, column("first_success"), np.nan),
+                "l2": np.where(won, column("last_distortion"), np.nan),
+                "total": column("total_loss"),
             },
-            least=least,
-            queries=queries,
-            seconds=np.array([record["seconds"] for record in records], float),
+            least=column("least_distortion"),
+            queries=column("queries"),
+            seconds=column("seconds"),
         )
 
     def mean(self, column: str) -> float:
-        """Over all images and seeds."""
+        """Mean over all images and seeds."""
         return mean(self.columns[column])
 
     def deviation(self, column: str) -> float:
-        """The standard deviation over images, of all seeds together."""
-        return deviation(self.columns[column])
+        """Standard deviation over images, of all seeds together."""
+        known = known_values(self.columns[column])
+        return float(known.std()) if known.size else math.nan
 
     def images(self, column: str) -> float:
-        """How many images have such a figure, on average over seeds."""
+        """Number of images with a value, averaged over seeds."""
         return float(np.isfinite(self.columns[column]).sum(axis=1).mean())
 
     def of_seeds(self, column: str) -> NDArray[np.float64]:
-        """The mean over images of each seed, (S,)."""
+        """Mean over images for each seed, (S,)."""
         return np.array([mean(of_seed) for of_seed in self.columns[column]])
 
 
+def known_values(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return values[np.isfinite(values)]
+
+
 def mean(values: NDArray[np.float64]) -> float:
-    """Of those that are not NaN."""
-    known = values[np.isfinite(values)]
+    """Mean of the values that are not NaN."""
+    known = known_values(values)
     return float(known.mean()) if known.size else math.nan
 
 
-def deviation(values: NDArray[np.float64]) -> float:
-    """The standard deviation of those that are not NaN."""
-    known = values[np.isfinite(values)]
-    return float(known.std()) if known.size else math.nan
-
-
 def shown(column: str, value: float) -> str:
-    """A figure with as many digits as the paper's have.
+    """Format a value of a column.
 
     >>> shown("success", 75.333), shown("iterations", 1136.2), shown("l2", 0.0831), shown("total", 59.8)
     ('75.3', '1136', '0.0831', '59.80')
     """
-    if math.isnan(value):
-        return "none"
-    return f"{value:{ {'success': '.1f', 'iterations': '.0f', 'l2': '#.3g', 'total': '.2f'}[column] }}"
+    return "none" if math.isnan(value) else f"{value:{FORMATS[column]}}"
 
 
 def main_table(paper: PaperAttack, samples: Sequence[Sample], *, title: str, note: str, judged: bool) -> Table:
-    """Mean and standard deviation over images, and the paper's in square brackets."""
+    """Mean and standard deviation over images, with the paper's in square brackets."""
     rows = []
     for sample in samples:
         printed = printed_of(paper, sample)
@@ -125,38 +125,35 @@ def main_table(paper: PaperAttack, samples: Sequence[Sample], *, title: str, not
 
 
 def with_deviation(column: str, middle: float, spread: float) -> str:
-    """A mean with its standard deviation; that of a success rate says nothing more."""
+    """Format a mean with its standard deviation, which adds nothing to a success rate."""
     text = shown(column, middle)
     return text if column == "success" or math.isnan(middle) else f"{text} ± {shown(column, spread)}"
 
 
-def printed_of(paper: PaperAttack, sample: Sample) -> Figures | None:
-    """The row of the paper to compare with."""
-    name = KINDS[sample.name].printed
+def printed_of(paper: PaperAttack, sample: Sample) -> PrintedRow | None:
+    """Return the row of the paper to compare with."""
+    name = VARIANTS[sample.name].printed
     return None if name is None else paper.rows[name]
 
 
 def verdict(paper: PaperAttack, sample: Sample, *, judged: bool) -> str:
-    """ "match", or "differs" with what differs, by how much, and whether chance can explain it."""
+    """Return "match", or "differs" with the columns, the differences, and whether chance can explain them."""
     printed = printed_of(paper, sample)
     if printed is None:
         return "not in the paper's table"
     if not judged:
         return NOT_JUDGED
     differences = [text for column in ("success", "iterations", "l2") if (text := differs(printed, sample, column))]
-    if not differences:
-        return "match"
-    remark = paper.remarks.get(sample.name, "")
-    return f"differs: {'; '.join(differences)}{f'. {remark}' if remark else ''}"
+    return f"differs: {'; '.join(differences)}" if differences else "match"
 
 
-def differs(printed: Figures, sample: Sample, column: str) -> str:
-    """How a figure differs from the paper's by more than it may, and why; nothing if it does not."""
+def differs(printed: PrintedRow, sample: Sample, column: str) -> str:
+    """Describe a difference from the paper beyond the tolerance; empty if there is none."""
     theirs, ours = printed.mean(column), sample.mean(column)
     if math.isnan(ours):
         return f"no {COLUMNS[column]}, since no image fell"
     off = ours - theirs if column == "success" else ours / theirs - 1
-    if abs(off) <= (POINTS if column == "success" else SHARE):
+    if abs(off) <= (SUCCESS_TOLERANCE if column == "success" else RELATIVE_TOLERANCE):
         return ""
     by = f"{off:+.0f} points" if column == "success" else f"{off:+.0%}"
     z = abs(ours - theirs) / standard_error(printed, sample, column)
@@ -164,10 +161,10 @@ def differs(printed: Figures, sample: Sample, column: str) -> str:
     return f"{COLUMNS[column].removesuffix(' %')} {by} ({z:.1f} standard errors: {why})"
 
 
-def standard_error(printed: Figures, sample: Sample, column: str) -> float:
-    """Of the difference between two means over images, ours and the paper's, as if the images were different ones.
+def standard_error(printed: PrintedRow, sample: Sample, column: str) -> float:
+    """Standard error of the difference between the two means, as if the images were different ones.
 
-    Seeds are no further images: ours count once.
+    Seeds are not further images, so each image counts once.
     """
     of_paper = IMAGES if column == "success" else round(IMAGES * printed.mean("success") / 100)
     return math.hypot(
@@ -177,7 +174,7 @@ def standard_error(printed: Figures, sample: Sample, column: str) -> float:
 
 
 def spread_table(samples: Sequence[Sample], *, title: str) -> Table:
-    """How much the means over images change with the seed, and what the rows cost."""
+    """Spread of the means over images from seed to seed, and the cost of the rows."""
     rows = []
     for sample in samples:
         cells = [over_seeds(column, sample.of_seeds(column)) for column in COLUMNS]
@@ -188,45 +185,39 @@ def spread_table(samples: Sequence[Sample], *, title: str) -> Table:
 
 
 def over_seeds(column: str, of_seeds: NDArray[np.float64]) -> str:
-    """Mean and standard deviation over seeds, if there are several.
+    """Format mean and standard deviation over seeds.
 
     >>> over_seeds("success", np.array([75.0, 76.0, 77.0]))
     '76.0 ± 1.0'
     """
-    known = of_seeds[np.isfinite(of_seeds)]
+    known = known_values(of_seeds)
     text = shown(column, mean(known))
     return text if known.size < 2 else f"{text} ± {shown(column, float(known.std(ddof=1)))}"
 
 
 def grid_table(paper: PaperAttack, records: dict[str, Record], *, title: str) -> Table:
-    """What the network sees in the images of the grid, and their distortion; the paper's in square brackets."""
-    ids = next(iter(records.values()))["ids"]
-    pairs = placed(paper.grid_ids, ids)
-    headings = ("method", *(f"ID {shown_id}" + (f" for {i}" if i != shown_id else "") for i, shown_id in pairs))
-    rows = [("original", *(next(iter(records.values()))["grid"][str(k)]["original"] for _, k in pairs))]
-    for name, cells in paper.grid.items():
-        found = records[name]["grid"]
-        rows.append(
-            (
-                KINDS[name].label,
-                *(_cell(found[str(k)], cell if i == k else None) for (i, k), cell in zip(pairs, cells, strict=False)),
-            )
-        )
+    """Predicted class and distortion of the images of the grid, with the paper's in square brackets."""
+    first = next(iter(records.values()))
+    pairs = substitutes(paper.grid_ids, first["ids"])
+    headings = ("method", *(f"ID {k}" + (f" for {i}" if i != k else "") for i, k in pairs))
+    rows = [("original", *(first["grid"][str(k)]["original"] for _, k in pairs))]
+    for name, printed in paper.grid.items():
+        cells = []
+        for (i, k), cell in zip(pairs, printed, strict=False):
+            found = records[name]["grid"][str(k)]
+            ours = f"{seen(found)}, {found['distortion']:.3g}"
+            cells.append(f"{ours} [{cell}]" if i == k else ours)
+        rows.append((VARIANTS[name].label, *cells))
     return Table(title=title, headings=headings, rows=tuple(rows))
 
 
-def _cell(found: Record, printed: Cell | None) -> str:
-    ours = f"{seen(found)}, {found['distortion']:.3g}"
-    return ours if printed is None else f"{ours} [{printed.seen}, {printed.distortion}]"
-
-
 def seen(found: Record) -> str:
-    """What the network sees in an image of the grid."""
+    """Predicted class of an image of the grid."""
     return str(found["seen"]) if found["success"] else f"{found['seen']} (fail.)"
 
 
 def as_dict(paper: PaperAttack, sample: Sample, *, judged: bool) -> dict[str, Any]:
-    """A row for JSON."""
+    """Return a row for JSON."""
     printed = printed_of(paper, sample)
     return {
         "row": sample.label,

@@ -1,4 +1,4 @@
-"""Rows that are kept for good: a JSON file for each row and seed."""
+"""Permanent cache of rows: one JSON file per row and seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slgh.paper.experiment import Record, Tick
 
 
 def make_folder(folder: Path) -> None:
-    """Have a folder for rows, before the work and not after it."""
+    """Create the folder for rows, so that it fails before the work and not after it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -25,7 +25,7 @@ def make_folder(folder: Path) -> None:
 
 
 def file_of(run: RowRun, folder: Path) -> Path:
-    """Where a row is kept. Reduced runs and other networks have names of their own, beside the full ones."""
+    """Return the file of a row. Reduced runs and other networks have names of their own, beside the full ones."""
     parts = [run.paper.data, run.name, f"seed{run.seed}"]
     if run.weights is not None:
         parts.insert(1, re.sub(r"\W+", "_", run.weights.stem))
@@ -35,7 +35,7 @@ def file_of(run: RowRun, folder: Path) -> Path:
 
 
 def read(run: RowRun, folder: Path | None) -> Record | None:
-    """What was found by the same settings. A file that cannot be read is as good as none."""
+    """Return the record of a run with the same settings. A file that cannot be read counts as missing."""
     if folder is None:
         return None
     wanted = json.loads(to_json(run.settings()))
@@ -47,11 +47,11 @@ def read(run: RowRun, folder: Path | None) -> Record | None:
 
 
 def run_and_keep(run: RowRun, device: str, folder: Path | None, tick: Tick) -> Record:
-    """Run a row, and keep what it finds where there is a folder for it."""
+    """Run a row, and store its record if there is a folder for it."""
     found = run_row(run, device, tick)
     if folder is not None:
         try:
             write_text(file_of(run, folder), to_json(found))
-        except OSError as error:  # what was found is worth more than the file
+        except OSError as error:  # a full disk must not lose the record
             warnings.warn(f"{run.label} is not kept in {folder}: {error}.", RuntimeWarning, stacklevel=2)
     return found

@@ -1,4 +1,4 @@
-"""A row with one seed: what it is, and what comes of running it."""
+"""Run one row of an attack table with one seed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import hashlib
 import json
 import multiprocessing
 import platform
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -22,40 +20,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import slgh
-from slgh import checks
 from slgh.attack import AttackResult, attack
 from slgh.attack.loss import perturb
 from slgh.backends import backend_of
 from slgh.files import to_json
-from slgh.paper.attack.printed import IMAGES, KINDS, Kind, PaperAttack, placed
+from slgh.paper.attack.printed import VARIANTS, MethodVariant, PaperAttack, substitutes
 from slgh.paper.attack.settings import PAPER
-from slgh.paper.experiment import Record, Tick
+from slgh.paper.experiment import Record, Tick, require_complete
 from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
-from slgh.result import Status
 
 PIXELS = (-0.5, 0.5)
-"""What the networks read."""
+"""Range of the networks' inputs."""
 
 FIXED: dict[str, Any] = {"stop": "end", "weight": 10.0, "kappa": 1e-10}
-"""What all rows have in common."""
+"""Arguments that all rows share."""
 
-KEPT = 200
-"""How many points of a curve are kept."""
+CURVE_POINTS = 200
+"""Number of points of a stored curve."""
 
 DIGITS = 6
-"""The digits of a kept figure; those of curves are `COARSE`."""
-COARSE = 4
+"""Digits of a stored number."""
 
-AT_A_TIME = 500
-"""How many images are looked through at a time for those that a network classifies correctly."""
+CURVE_DIGITS = 4
+"""Digits of the points of a stored curve."""
+
+CHUNK = 500
+"""Number of images classified at a time in the search for correctly classified ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRun:
     """A row of the table with one seed.
 
-    `weights`: a file instead of the shipped ones; then the images are the first that this network classifies
-    correctly, out of the whole test set in `folder` (by default it is downloaded).
+    `weights`: a file instead of the shipped weights. Then the images are the first that this network classifies
+    correctly, out of the full test set in `folder` (downloaded by default).
     """
 
     paper: PaperAttack
@@ -67,21 +65,20 @@ class RowRun:
     folder: Path | None = None
 
     @property
-    def kind(self) -> Kind:
-        return KINDS[self.name]
+    def variant(self) -> MethodVariant:
+        return VARIANTS[self.name]
 
     @property
     def label(self) -> str:
-        """For people."""
-        return f"{self.kind.label}, seed {self.seed}"
+        return f"{self.variant.label}, seed {self.seed}"
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The method's."""
-        return PAPER[self.paper.data].parameters(self.kind.method) | dict(self.kind.changes)
+        """Parameters of the method."""
+        return PAPER[self.paper.data].parameters(self.variant.method) | dict(self.variant.changes)
 
     def settings(self) -> dict[str, Any]:
-        """All that the outcome depends on, as JSON has it."""
+        """All settings that the outcome depends on, for JSON."""
         return {
             "data": self.paper.data,
             "weights": weights_of(self.paper.data, self.weights),
@@ -89,73 +86,48 @@ class RowRun:
             "seed": self.seed,
             "images": self.images,
             "iterations": self.iterations,
-            "method": self.kind.method,
+            "method": self.variant.method,
             "parameters": self.parameters,
             **FIXED,
         }
 
     def chosen(self) -> ImageSet:
-        """The images to attack: the first that the network classifies correctly."""
+        """Return the images to attack: the first that the network classifies correctly."""
         data = self.paper.data
         if self.weights is None:
             shipped = shipped_images(data)
             return shipped.take(shipped.ids[: self.images])
         from slgh.paper.networks.networks import network, predict
 
-        asked, whole = network(data, weights=self.weights), load_images(data, "test", self.folder)
+        model, full = network(data, weights=self.weights), load_images(data, "test", self.folder)
         right: list[int] = []
-        for start in range(0, len(whole), AT_A_TIME):
-            seen = predict(asked, whole.images[start : start + AT_A_TIME])
-            right += (start + np.flatnonzero(seen == whole.labels[start : start + AT_A_TIME])).tolist()
+        for start in range(0, len(full), CHUNK):
+            some = slice(start, start + CHUNK)
+            right += (start + np.flatnonzero(predict(model, full.images[some]) == full.labels[some])).tolist()
             if len(right) >= self.images:
                 break
-        return whole.take(right[: self.images])
+        return full.take(right[: self.images])
 
 
 def weights_of(data: str, weights: Path | None) -> dict[str, str]:
-    """What tells one network from another: the name of its file, and a digest of it."""
+    """Return what identifies a network: the name of its file, and a digest of the content."""
     return {"file": "shipped" if weights is None else weights.name, "sha256": _digest(data, weights)}
 
 
 @cache
 def _digest(data: str, weights: Path | None) -> str:
-    if weights is None:
-        return _sha256(files("slgh.paper.networks").joinpath("shipped", f"{data}.safetensors").read_bytes())
-    if not weights.is_file():
+    if weights is not None and not weights.is_file():
         raise FileNotFoundError(f"`weights` must be a file, got {str(weights)!r}, which is none.")
-    return _sha256(weights.read_bytes())
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def usable_device(device: str | None) -> str:
-    """A device that is there; without a name, CUDA where there is one, else the CPU."""
-    torch = _torch()
-    if device is None:
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    kind, _, number = device.partition(":")
-    if kind not in ("cpu", "cuda") or not (number or "0").isdigit():
-        raise ValueError(f"`device` must be 'cpu', 'cuda', 'cuda:1', ...; got {device!r}.")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise ValueError(
-            f"`device` must be there, got {device!r} with {torch.cuda.device_count()} CUDA devices: pass 'cpu'."
-        )
-    return device
-
-
-def _torch() -> Any:
-    """PyTorch, which `slgh.paper.networks.networks` imports, or says what to install."""
-    import_module("slgh.paper.networks.networks")
-    return sys.modules["torch"]
+    file = files("slgh.paper.networks").joinpath("shipped", f"{data}.safetensors") if weights is None else weights
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
 
 def run_row(run: RowRun, device: str, tick: Tick) -> Record:
-    """Attack the images. What is found is what JSON can hold, the same as if it had been kept in a file."""
+    """Attack the images. The record has the form that JSON gives it, as if read from a file."""
+    import torch
+
     from slgh.paper.networks.networks import network
 
-    torch = _torch()
     if multiprocessing.parent_process() is not None:
         torch.set_num_threads(1)  # there are as many processes as cores
     chosen = run.chosen()
@@ -166,7 +138,7 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
         chosen.pixels(),
         chosen.labels,
         pixels=PIXELS,
-        method=run.kind.method,
+        method=run.variant.method,
         max_iter=run.iterations,
         seed=run.seed,
         **FIXED,
@@ -177,8 +149,7 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
         wrong = ", ".join(map(str, chosen.ids[result.before != chosen.labels]))
         raise ValueError(f"`images` must be classified correctly, but on {device} those with the IDs {wrong} are not.")
     (ran,) = result.runs
-    if (np.asarray(ran.status) == Status.INTERRUPTED).any():
-        raise KeyboardInterrupt
+    require_complete(ran)
     tick(1.0)
     record: dict[str, Any] = {
         "settings": run.settings(),
@@ -208,7 +179,7 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
 
 
 def rounded(values: ArrayLike, digits: int) -> list[float]:
-    """To so many digits, which makes files short.
+    """Round to significant digits, to keep files short.
 
     >>> rounded([123.456, 0.00123456], 4)
     [123.5, 0.001235]
@@ -216,29 +187,28 @@ def rounded(values: ArrayLike, digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, float).ravel()]
 
 
+def positions(ids: NDArray[np.int64]) -> dict[int, int]:
+    return {int(each): k for k, each in enumerate(ids)}
+
+
 def curves(run: RowRun, ids: NDArray[np.int64], result: AttackResult) -> dict[str, Any]:
-    """Total loss and distortion over the iterations, of the images that the figures show, the end included."""
-    recorded = result.history["iteration"]
-    keep = np.unique(np.linspace(0, len(recorded) - 1, KEPT).round().astype(int))
-    place = {int(each): k for k, each in enumerate(ids)}
+    """Return total loss and distortion over the iterations, up to the end, of the images shown in the figures."""
+    recorded, place = result.history["iteration"], positions(ids)
+    keep = np.unique(np.linspace(0, len(recorded) - 1, CURVE_POINTS).round().astype(int))
     ends = {"total": result.last_total, "distortion": result.last_distortion}
     return {"iteration": [*recorded[keep].tolist(), run.iterations]} | {
         column: {
-            str(each): rounded(np.append(result.history[column][keep, place[each]], end[place[each]]), COARSE)
-            for each in run.paper.of_column(column, ids.tolist())
+            str(each): rounded(np.append(result.history[column][keep, place[each]], end[place[each]]), CURVE_DIGITS)
+            for each in run.paper.curve_ids(column, ids.tolist())
         }
         for column, end in ends.items()
     }
 
 
 def grid(paper: PaperAttack, chosen: ImageSet, result: AttackResult, model: Any) -> dict[str, Any]:
-    """The images of the grid: the original, and the least distorted adversarial one or else the last iterate.
-
-    Pixels are bytes in base 64.
-    """
-    classes = DATASETS[paper.data].classes
-    place = {int(each): k for k, each in enumerate(chosen.ids)}
-    rows = [place[shown] for _, shown in placed(paper.grid_ids, chosen.ids.tolist())]
+    """Return the images of the grid: the original, and the least distorted adversarial one or else the last iterate."""
+    classes, place = DATASETS[paper.data].classes, positions(chosen.ids)
+    rows = [place[shown] for _, shown in substitutes(paper.grid_ids, chosen.ids.tolist())]
     adversarial = backend_of(result.images).host(result.images)
     last, last_seen = last_images(chosen, result, model, rows)
     found = {}
@@ -248,9 +218,9 @@ def grid(paper: PaperAttack, chosen: ImageSet, result: AttackResult, model: Any)
             "success": won,
             "original": classes[chosen.labels[k]],
             "seen": classes[result.after[k] if won else last_seen[i]],
-            "distortion": rounded([(result.distortion if won else result.last_distortion)[k]], COARSE)[0],
-            "original_pixels": _text(chosen.images[k]),
-            "pixels": _text(_bytes(adversarial[k] if won else last[i])),
+            "distortion": rounded([(result.distortion if won else result.last_distortion)[k]], CURVE_DIGITS)[0],
+            "original_pixels": encode_image(chosen.images[k]),
+            "pixels": encode_image(_bytes(adversarial[k] if won else last[i])),
         }
     return found
 
@@ -258,10 +228,10 @@ def grid(paper: PaperAttack, chosen: ImageSet, result: AttackResult, model: Any)
 def last_images(
     chosen: ImageSet, result: AttackResult, model: Any, rows: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The last iterates as images, and what the model sees in them."""
+    """Return the last iterates as images, and the classes that the model predicts for them."""
     (ran,) = result.runs
     x = ran.x[rows]
-    pixels = _torch().as_tensor(chosen.pixels()[rows], device=x.device)
+    pixels = x.new_tensor(chosen.pixels()[rows])
     images = perturb(x, pixels.flatten(1)).reshape(pixels.shape)
     host = backend_of(x).host
     return host(images), host(model(images)).argmax(axis=1)
@@ -271,20 +241,12 @@ def _bytes(pixels: NDArray[Any]) -> NDArray[np.uint8]:
     return np.clip(np.rint((pixels - PIXELS[0]) * 255), 0, 255).astype(np.uint8)
 
 
-def _text(image: NDArray[np.uint8]) -> str:
+def encode_image(image: NDArray[np.uint8]) -> str:
+    """Return the bytes of an image in base 64."""
     return base64.b64encode(image.tobytes()).decode()
 
 
-def image_of(data: str, text: str) -> NDArray[np.uint8]:
-    """A kept image, for drawing: (H, W) or (H, W, 3)."""
+def decode_image(data: str, text: str) -> NDArray[np.uint8]:
+    """Return a stored image for drawing: (H, W) or (H, W, 3)."""
     pixels = np.frombuffer(base64.b64decode(text), np.uint8).reshape(DATASETS[data].shape)
     return pixels[0] if pixels.shape[0] == 1 else pixels.transpose(1, 2, 0)
-
-
-def check_sizes(paper: PaperAttack, images: int, iterations: int, seeds: int) -> None:
-    """Raise unless there can be so many."""
-    for name, value, most in (("images", images, IMAGES), ("iterations", iterations, paper.T)):
-        checks.count(name, value)
-        if value > most:
-            raise ValueError(f"`{name}` must be at most the paper's {most:,}, got {value}.")
-    checks.count("seeds", seeds)

@@ -14,12 +14,12 @@ METHODS = {
     "zoslgh_r": "ZOSLGH_r",
     "zoslgh_d": "ZOSLGH_d",
 }
-"""The methods that it compares, and what it calls them."""
+"""The methods that the paper compares, with its names for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What depends on the images: iterations T, the steps beta (ZOAdaMM's apart) and eta, and ZOGradOpt's rule."""
+class PaperSettings:
+    """Settings for one set of images: iterations T, the steps beta (ZOAdaMM's apart) and eta, and ZOGradOpt's rule."""
 
     T: int
     step: float
@@ -29,10 +29,10 @@ class Settings:
     eps0: float
 
     def parameters(self, method: str) -> dict[str, Any]:
-        """What `minimize` is to be given for one of `METHODS`.
+        """Return the arguments of `minimize` for one of `METHODS`.
 
-        The floor of t is ours: below it f(x + t u) - f(x) is rounding in float32. ZOGradOpt's inner loop ends by
-        changes of f, since by the printed rule it hardly ever does.
+        The floor of t is not the paper's: below it f(x + t u) - f(x) is rounding error in float32. ZOGradOpt's inner
+        loop ends by changes of f, since by the printed rule it hardly ever does.
         """
         checks.choice("method", method, tuple(METHODS))
         own: dict[str, dict[str, Any]] = {
@@ -45,7 +45,8 @@ class Settings:
         return {"samples": 10, "step": self.step, "floor": 1e-3} | own[method]
 
 
-PAPER: dict[str, Settings] = {
-    "cifar10": Settings(T=10_000, step=0.01 / 3072, adamm_step=0.5 / 3072, eta=1e-4 / 3072, n0=100, eps0=5e-3),
-    "mnist": Settings(T=20_000, step=1 / 784, adamm_step=100 / 784, eta=0.1 / 784, n0=100, eps0=1e-3),
+PAPER: dict[str, PaperSettings] = {
+    "cifar10": PaperSettings(T=10_000, step=0.01 / 3072, adamm_step=0.5 / 3072, eta=1e-4 / 3072, n0=100, eps0=5e-3),
+    "mnist": PaperSettings(T=20_000, step=1 / 784, adamm_step=100 / 784, eta=0.1 / 784, n0=100, eps0=1e-3),
 }
+"""Table 7."""

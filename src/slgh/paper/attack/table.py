@@ -1,42 +1,51 @@
-"""The attack on a set of images as an experiment: rows and seeds as jobs, tables and figures as what they tell."""
+"""The attack on a set of images as an experiment: rows and seeds are jobs, their records make tables and figures."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from slgh.paper.attack import row_cache as kept
+from slgh import checks
+from slgh.paper.attack import row_cache
 from slgh.paper.attack.claims import claims_table, shared_table
-from slgh.paper.attack.compare import CHANCE, POINTS, SHARE, Sample, as_dict, grid_table, main_table, spread_table
+from slgh.paper.attack.compare import (
+    CHANCE,
+    RELATIVE_TOLERANCE,
+    SUCCESS_TOLERANCE,
+    Sample,
+    as_dict,
+    grid_table,
+    main_table,
+    spread_table,
+)
 from slgh.paper.attack.figures import drawings
-from slgh.paper.attack.printed import IMAGES, KINDS, PaperAttack
-from slgh.paper.attack.run_row import RowRun, check_sizes, usable_device, weights_of
+from slgh.paper.attack.printed import ATTACKS, IMAGES, VARIANTS, PaperAttack
+from slgh.paper.attack.run_row import RowRun, weights_of
 from slgh.paper.experiment import Findings, Job, Record
 
 SEEDS = 3
-"""How many runs a row has in a full run."""
+"""Number of runs of each row in a full run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackTable:
-    """The paper's attack on one set of images, run by us.
+    """The paper's attack on one set of images, run with slgh.
 
     Parameters
     ----------
     paper
-        What the paper prints of it.
+        The printed results.
     images, iterations, seeds
-        The first so many images, iterations of each, and runs of each row.
+        Number of images, of iterations per image, and of runs per row.
     device
         "cpu", "cuda", ...
     weights, folder
-        A file with another network's weights, and where the whole test set lies: see `RowRun`.
+        A file with another network's weights, and the folder of the full test set: see `RowRun`.
     rows
-        A folder in which rows are kept for good.
+        The folder of the permanent row cache.
     """
 
     paper: PaperAttack
@@ -49,11 +58,15 @@ class AttackTable:
     rows: Path | None = None
 
     def __post_init__(self) -> None:
-        check_sizes(self.paper, self.images, self.iterations, self.seeds)
+        for name, value, most in (("images", self.images, IMAGES), ("iterations", self.iterations, self.paper.T)):
+            checks.count(name, value)
+            if value > most:
+                raise ValueError(f"`{name}` must be at most the paper's {most:,}, got {value}.")
+        checks.count("seeds", self.seeds)
 
     @property
     def name(self) -> str:
-        """That of the data; with the network's where it is another one."""
+        """Name of the data, with that of another network."""
         return self.paper.data if self.weights is None else f"{self.paper.data}-{self.weights.stem}"
 
     @property
@@ -62,62 +75,53 @@ class AttackTable:
 
     @property
     def reduced(self) -> bool:
-        """Whether it is less than the paper's."""
+        """True if the run is smaller than the paper's."""
         return (self.images, self.iterations) != (IMAGES, self.paper.T)
 
     @property
     def scope(self) -> str:
-        """What differs from the paper's run, to be said in every title; nothing if it is the same."""
+        """Differences from the paper's run, to be said in every title; empty if there are none."""
         less = f"reduced: {self.images} images, {self.iterations:,} iterations" if self.reduced else ""
         other = f"weights: {self.weights.name}" if self.weights is not None else ""
-        return "; ".join(part for part in (less, other) if part)
+        return "; ".join(filter(None, (less, other)))
 
     def identity(self) -> dict[str, Any]:
-        """What its jobs depend on."""
+        """Settings that the jobs depend on."""
         sizes = {"images": self.images, "iterations": self.iterations}
         return sizes | {"weights": weights_of(self.paper.data, self.weights)}
+
+    def full(self, **given: Any) -> AttackTable:
+        """Return this experiment at the paper's size, apart from the given sizes."""
+        return replace(self, **{"images": IMAGES, "iterations": self.paper.T, "seeds": SEEDS} | given)
 
     def asked(
         self,
         *,
-        seeds: int | None = None,
-        images: int | None = None,
-        iterations: int | None = None,
         device: str | None = None,
         weights: Path | None = None,
         folder: Path | None = None,
         rows: Path | None = None,
+        **sizes: int | None,
     ) -> AttackTable:
-        """This experiment as a user asks for it.
+        """Return this experiment with a user's options.
 
-        What is not said is the paper's, if its rows are kept already or if there is a GPU to run them; else it is this
-        experiment's own, reduced one.
+        Sizes (`seeds`, `images`, `iterations`) that are not given are the paper's if its rows are in the cache or if
+        there is a GPU to run them; otherwise they are those of this reduced experiment.
         """
-        full = dataclasses.replace(
-            self,
-            seeds=SEEDS if seeds is None else seeds,
-            images=IMAGES if images is None else images,
-            iterations=self.paper.T if iterations is None else iterations,
-            weights=weights,
-            folder=folder,
-            rows=rows,
-        )
+        given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
+        own = replace(self, weights=weights, folder=folder, rows=rows, **given)
+        full = own.full(**given)
         if full.missing() == 0:
             return full
         if weights is not None:
-            full.runs()[0].chosen()  # what is wrong with the files is to be told before anything is run
+            full.runs()[0].chosen()  # report bad files before anything is run
+        from slgh.paper.networks.networks import usable_device
+
         device = usable_device(device)
-        if device != "cpu":
-            return dataclasses.replace(full, device=device)
-        return dataclasses.replace(
-            full,
-            seeds=self.seeds if seeds is None else seeds,
-            images=self.images if images is None else images,
-            iterations=self.iterations if iterations is None else iterations,
-        )
+        return own if device == "cpu" else replace(full, device=device)
 
     def runs(self) -> list[RowRun]:
-        """All rows with all seeds, the first seed of all first."""
+        """All rows with all seeds: the first seed of all rows first."""
         return [
             RowRun(
                 paper=self.paper,
@@ -129,41 +133,41 @@ class AttackTable:
                 folder=self.folder,
             )
             for seed in range(self.seeds)
-            for name in self.paper.kinds
-            if seed < (KINDS[name].seeds or self.seeds)
+            for name in self.paper.variants
+            if seed < (VARIANTS[name].seeds or self.seeds)
         ]
 
     def missing(self) -> int:
-        """How many of them are not kept yet."""
-        return sum(kept.read(run, self.rows) is None for run in self.runs())
+        """Number of runs that are not in the cache."""
+        return sum(row_cache.read(run, self.rows) is None for run in self.runs())
 
     def lacking(self) -> str:
-        """What a full run still lacks of which some rows are kept; nothing if it is complete, or not begun."""
-        full = dataclasses.replace(self, images=IMAGES, iterations=self.paper.T, seeds=SEEDS)
+        """Describe what a full run lacks if some of its rows are in the cache; empty if none or all are."""
+        full = self.full()
         missing, rows = full.missing(), len(full.runs())
         if missing in (0, rows):
             return ""
         return f"{missing} of {rows} rows of the full run of {self.name} are not in {self.rows} yet"
 
     def jobs(self) -> list[Job]:
-        """One for each row and seed."""
+        """One job per row and seed."""
         return [
             Job(
                 label=run.label,
-                run=partial(kept.run_and_keep, run, self.device, self.rows),
-                kept=partial(kept.read, run, self.rows),
+                run=partial(row_cache.run_and_keep, run, self.device, self.rows),
+                kept=partial(row_cache.read, run, self.rows),
             )
             for run in self.runs()
         ]
 
     def conclude(self, records: Sequence[Record]) -> Findings:
-        """Ours beside the paper's, the claims, the two versions of ZOSLGH_d, and the figures."""
-        of: dict[str, list[Record]] = {name: [] for name in self.paper.kinds}
+        """Return the comparison with the paper, the claims, the two versions of ZOSLGH_d, and the figures."""
+        of: dict[str, list[Record]] = {name: [] for name in self.paper.variants}
         for run, record in zip(self.runs(), records, strict=True):
             of[run.name].append(record)
         samples = {name: Sample.of(name, found) for name, found in of.items()}
         first = {name: found[0] for name, found in of.items()}
-        # Another network has other figures, but the orderings are to hold for it too.
+        # Another network has other numbers, but the orderings should hold for it too.
         like_paper, ordered = not self.scope, not self.reduced
         claims, claimed = claims_table(samples, title=self.titled("the paper's claims"))
         shared, compared = shared_table(
@@ -195,31 +199,38 @@ class AttackTable:
         )
 
     def titled(self, text: str) -> str:
-        """A table's title, which says what was run."""
-        parts = [f"{self.paper.title}, {text}", f"{self.images} images, {self.iterations:,} iterations", self.scope]
-        if self.reduced:  # then the scope says so
-            del parts[1]
-        return "; ".join([*filter(None, parts), f"seeds: {self.seeds}"])
+        """Return the title of a table, which says what was run."""
+        # The scope of a reduced run states the sizes.
+        sizes = "" if self.reduced else f"{self.images} images, {self.iterations:,} iterations"
+        return "; ".join(filter(None, (f"{self.paper.title}, {text}", sizes, self.scope, f"seeds: {self.seeds}")))
 
     def judged(self) -> str:
-        """How the table is judged."""
+        """Explain the verdicts of the table."""
         if self.reduced:
             return "A reduced run cannot reach the paper's figures: nothing is judged, and no claim is tested."
         if self.weights is not None:
             return "Another network has other figures: only the orderings, the claims, are judged."
         return (
-            f"Match: success within {POINTS:g} points of the paper's, iterations and L2 within {SHARE:.0%}; total loss "
-            f"is not judged. Up to {CHANCE:g} standard errors, another hundred images could differ as much."
+            f"Match: success within {SUCCESS_TOLERANCE:g} points of the paper's, iterations and L2 within "
+            f"{RELATIVE_TOLERANCE:.0%}; total loss is not judged. Up to {CHANCE:g} standard errors, another hundred "
+            "images could differ as much."
         )
 
     def why(self) -> str:
-        """Why an image that the paper shows may not be there."""
+        """Explain why an image that the paper shows may be missing."""
         if self.images < IMAGES:
             return f"Not among the {self.images} images attacked"
         return "Misclassified by this network to begin with, so not attacked"
 
 
 def made(records: Sequence[Record]) -> str:
-    """With what the rows were made."""
+    """Describe the devices and versions that made the rows."""
     ways = {"{device} ({engine}, PyTorch {torch}, slgh {slgh})".format(**record["made"]) for record in records}
     return f"Made on {'; '.join(sorted(ways))}."
+
+
+REDUCED: dict[str, AttackTable] = {
+    "mnist": AttackTable(paper=ATTACKS["mnist"], images=4, iterations=2000),
+    "cifar10": AttackTable(paper=ATTACKS["cifar10"], images=2, iterations=1000),
+}
+"""Experiments that a CPU finishes within some minutes."""

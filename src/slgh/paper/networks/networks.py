@@ -121,6 +121,23 @@ def network(name: str, *, weights: str | os.PathLike[str] | None = None) -> Netw
     return _filled(name, _read_weights(path, name))
 
 
+def usable_device(device: str | torch.device | None) -> str:
+    """Return the name of an available device; by default CUDA if there is one, otherwise the CPU."""
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind, index = (made := torch.device(device)).type, made.index or 0
+    except (RuntimeError, TypeError):
+        kind, index = "unknown", 0
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"`device` must be 'cpu', 'cuda', 'cuda:1', ...; got {device!r}.")
+    if kind == "cuda" and index >= torch.cuda.device_count():
+        raise ValueError(
+            f"`device` must be there, got {str(device)!r} with {torch.cuda.device_count()} CUDA devices: pass 'cpu'."
+        )
+    return str(device)
+
+
 def scale(images: Tensor) -> Tensor:
     """Images of uint8 as the networks read them, x / 255 - 0.5."""
     return images.float() / 255 - 0.5

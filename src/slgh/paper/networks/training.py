@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.engine import checkpoint as files
 from slgh.paper.networks.datasets import check_images
-from slgh.paper.networks.networks import NETWORKS, Network, blank, predict, scale
+from slgh.paper.networks.networks import NETWORKS, Network, blank, predict, scale, usable_device
 
 try:
     import torch
@@ -113,7 +113,7 @@ def train(
             f"`held_out` must be less than the number of images, {len(images)}, so that some are left to train on; "
             f"got held_out={held_out}."
         )
-    run = _Run(name, images, labels, held_out, batch, seed, _device(device), checkpoint)
+    run = _Run(name, images, labels, held_out, batch, seed, torch.device(usable_device(device)), checkpoint)
     if len(run.log) > epochs:
         raise ValueError(
             f"`epochs` must be at least those in {str(checkpoint)!r}, {len(run.log)}; got epochs={epochs}."
@@ -241,20 +241,6 @@ class _Run:
             parameter.data.copy_(torch.from_numpy(arrays[name]))
             momentum = torch.from_numpy(arrays[f"{name}.momentum"])
             self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter.data).copy_(momentum)
-
-
-def _device(device: str | torch.device | None) -> torch.device:
-    if device is None:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        made = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise ValueError(f"`device` must be 'cpu' or 'cuda' (or 'cuda:1', ...), got device={device!r}.") from error
-    if made.type not in ("cpu", "cuda"):
-        raise ValueError(f"`device` must be 'cpu' or 'cuda' (or 'cuda:1', ...), got device={device!r}.")
-    if made.type == "cuda" and (made.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"`device` must be there, got {str(device)!r} with {torch.cuda.device_count()} CUDA devices.")
-    return made
 
 
 @contextmanager
