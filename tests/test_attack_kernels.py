@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from libraries import needs_cuda
-from slgh.attack import attack
+from slgh.attack import attack, loss
 from slgh.attack.loss import AttackObjective
 from slgh.attack.model import QueriedModel
 from slgh.paper.attack.settings import PAPER
-from slgh.paper.networks import fused
 from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import NETWORKS, network
 
@@ -129,10 +128,10 @@ def test_an_attack_runs_as_one_graph() -> None:
 
 
 def test_without_triton_the_plain_code_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fused, "find_spec", lambda name: None)
-    fused._kernels.cache_clear()
+    monkeypatch.setattr(loss, "find_spec", lambda name: None)
+    loss._has_triton.cache_clear()
     net = network("mnist").cuda()
     with torch.no_grad():
         net(pictures("mnist", 2))
     assert net._fused is None
-    fused._kernels.cache_clear()
+    loss._has_triton.cache_clear()

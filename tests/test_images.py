@@ -98,7 +98,7 @@ def test_take_picks_by_id_in_the_order_asked_for() -> None:
 def test_take_names_the_ids_that_are_not_there() -> None:
     shipped = shipped_images("cifar10")
     rule = r"`ids` must be among those of these 100 images, which lie between 0 and 123; "
-    with pytest.raises(ValueError, match=rule + r"115 is not. `load_images\('cifar10'\)` has the whole set"):
+    with pytest.raises(ValueError, match=rule + r"115 is not. `load_images\('cifar10'\)` has the full set"):
         shipped.take([39, 115])
     with pytest.raises(ValueError, match=rule + "2, -1 are not"):
         shipped.take([2, 3, -1])
@@ -106,7 +106,7 @@ def test_take_names_the_ids_that_are_not_there() -> None:
         shipped.take(range(1000, 2000))
     with pytest.raises(TypeError, match="`ids` must be integers, got list"):
         shipped.take([1.5])
-    with pytest.raises(ValueError, match="`ids` must be different"):
+    with pytest.raises(ValueError, match="`ids` must be distinct"):
         shipped.take([1, 1])
 
 
@@ -121,11 +121,11 @@ def test_take_names_the_ids_that_are_not_there() -> None:
         ),
         ({"images": [[1]]}, TypeError, "`images` must be a NumPy array of uint8.* got list"),
         ({"images": np.zeros((2, 28, 28, 1), np.uint8)}, ValueError, r"\(N, 1, 28, 28\), channels first; got \(2, 28"),
-        ({"labels": np.array([0])}, ValueError, r"`labels` must be one an image, shape \(2,\); got \(1,\)"),
+        ({"labels": np.array([0])}, ValueError, r"`labels` must be one per image, shape \(2,\); got \(1,\)"),
         ({"labels": np.array([0, 10])}, ValueError, "`labels` must lie in 0 to 9, got 10"),
         ({"labels": np.array([-1, 0])}, ValueError, "`labels` must lie in 0 to 9, got -1"),
         ({"labels": np.array([0.0, 1.0])}, TypeError, "`labels` must be .* integers; got float64"),
-        ({"ids": np.array([3, 3])}, ValueError, "`ids` must be different"),
+        ({"ids": np.array([3, 3])}, ValueError, "`ids` must be distinct"),
         ({"ids": np.array([-1, 3])}, ValueError, "`ids` must be .* not negative"),
         ({"ids": np.array([3])}, ValueError, "`ids` must be 2 integers"),
     ],

@@ -290,7 +290,7 @@ def test_a_loss_that_is_not_finite_is_an_error_that_names_the_epoch(
         ({"images": SHIPPED.pixels()}, TypeError, "`images` must be a NumPy array of uint8"),
         ({"images": SHIPPED.images[:, 0]}, ValueError, r"`images` of MNIST must have shape \(N, 1, 28, 28\)"),
         ({"name": "cifar10"}, ValueError, r"`images` of CIFAR-10 must have shape \(N, 3, 32, 32\)"),
-        ({"labels": SHIPPED.labels[:99]}, ValueError, "`labels` must be one an image"),
+        ({"labels": SHIPPED.labels[:99]}, ValueError, "`labels` must be one per image"),
         ({"labels": SHIPPED.labels + 1}, ValueError, "`labels` must lie in 0 to 9, got 10"),
         ({"device": "tpu please"}, ValueError, "`device` must be 'cpu', 'cuda', 'cuda:1'"),
         ({"device": "meta"}, ValueError, "`device` must be 'cpu', 'cuda', 'cuda:1'"),

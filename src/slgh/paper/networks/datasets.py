@@ -1,4 +1,4 @@
-"""MNIST and CIFAR-10: a hundred test images of each inside the package, and the whole sets from their public homes."""
+"""MNIST and CIFAR-10: a hundred test images of each ship with the package; the full sets are downloaded or read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -26,8 +27,8 @@ SPLITS = ("test", "train")
 class Dataset:
     """A public set of square labeled images.
 
-    `sizes` holds the number of images of each split, `parts` the official files of each split, in the set's order,
-    and `downloads` what to fetch from `home` for each split, with its SHA-256.
+    For each split, `sizes` has the number of images, `parts` the official files in order, and `downloads` the files to
+    fetch from `home` with their SHA-256.
     """
 
     title: str
@@ -41,7 +42,7 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of one image, (C, H, W)."""
+        """Shape of one image, (C, H, W)."""
         return self.channels, self.side, self.side
 
 
@@ -97,9 +98,9 @@ class ImageSet:
     images
         (N, C, H, W), uint8.
     labels
-        (N,), the numbers of their classes.
+        (N,), the class indices.
     ids
-        (N,), their places in the official order of their split, from 0: the paper's image IDs for the test set.
+        (N,), the positions in the official order of their split, from 0: for the test set, the paper's image IDs.
     """
 
     name: str
@@ -112,20 +113,20 @@ class ImageSet:
         check_images(self.name, self.images, self.labels)
         if self.ids.shape != self.labels.shape or self.ids.dtype.kind not in "iu":
             raise ValueError(
-                f"`ids` must be {len(self)} integers, one an image; got {self.ids.dtype} of shape {self.ids.shape}."
+                f"`ids` must be {len(self)} integers, one per image; got {self.ids.dtype} of shape {self.ids.shape}."
             )
         if len(np.unique(self.ids)) < len(self) or self.ids.min(initial=0) < 0:
-            raise ValueError("`ids` must be different from each other and not negative, got others.")
+            raise ValueError("`ids` must be distinct and not negative, got others.")
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def pixels(self) -> NDArray[np.float32]:
-        """What the networks read: float32 (N, C, H, W) in [-0.5, 0.5], x / 255 - 0.5."""
+        """Return the input of the networks: float32 (N, C, H, W) in [-0.5, 0.5], x / 255 - 0.5."""
         return self.images.astype(np.float32) / np.float32(255) - np.float32(0.5)
 
     def take(self, ids: ArrayLike) -> ImageSet:
-        """The images with these ids, in this order.
+        """Return the images with these ids, in this order.
 
         >>> shipped_images("mnist").take([7, 3]).labels
         array([9, 0])
@@ -140,7 +141,7 @@ class ImageSet:
             within = f", which lie between {self.ids.min()} and {self.ids.max()}" if len(self) else ""
             raise ValueError(
                 f"`ids` must be among those of these {len(self)} images{within}; {listed} "
-                f"{'is' if len(missing) == 1 else 'are'} not. `load_images({self.name!r})` has the whole set."
+                f"{'is' if len(missing) == 1 else 'are'} not. `load_images({self.name!r})` has the full set."
             )
         rows = [place[int(each)] for each in wanted]
         return ImageSet(name=self.name, images=self.images[rows], labels=self.labels[rows], ids=self.ids[rows])
@@ -149,26 +150,25 @@ class ImageSet:
 def check_images(name: str, images: Any, labels: Any) -> None:
     """Raise unless these are labeled uint8 images of the set `name`, (N, C, H, W) and (N,)."""
     dataset = DATASETS[name]
+    kinds = [a.dtype if isinstance(a, np.ndarray) else type(a).__name__ for a in (images, labels)]
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
-        kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
-        raise TypeError(f"`images` must be a NumPy array of uint8, 0 to 255; got {kind}.")
+        raise TypeError(f"`images` must be a NumPy array of uint8, 0 to 255; got {kinds[0]}.")
     if images.shape[1:] != dataset.shape:
         raise ValueError(
             f"`images` of {dataset.title} must have shape (N, {', '.join(map(str, dataset.shape))}), channels first; "
             f"got {images.shape}."
         )
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iu":
-        kind = labels.dtype if isinstance(labels, np.ndarray) else type(labels).__name__
-        raise TypeError(f"`labels` must be a NumPy array of integers; got {kind}.")
+        raise TypeError(f"`labels` must be a NumPy array of integers; got {kinds[1]}.")
     if labels.shape != images.shape[:1]:
-        raise ValueError(f"`labels` must be one an image, shape ({len(images)},); got {labels.shape}.")
+        raise ValueError(f"`labels` must be one per image, shape ({len(images)},); got {labels.shape}.")
     outside = labels[(labels < 0) | (labels >= len(dataset.classes))]
     if outside.size:
         raise ValueError(f"`labels` must lie in 0 to {len(dataset.classes) - 1}, got {outside[0]}.")
 
 
 def shipped_images(name: str) -> ImageSet:
-    """The first 100 test images that our network classifies correctly, from the package itself.
+    """Return the first 100 test images that the shipped network classifies correctly.
 
     >>> len(shipped_images("cifar10"))
     100
@@ -185,7 +185,7 @@ def shipped_images(name: str) -> ImageSet:
 
 
 def load_images(name: str, split: str = "test", folder: str | os.PathLike[str] | None = None) -> ImageSet:
-    """A whole set of images, in its official order.
+    """Return a full set of images, in its official order.
 
     Parameters
     ----------
@@ -194,40 +194,38 @@ def load_images(name: str, split: str = "test", folder: str | os.PathLike[str] |
     split
         "test" or "train".
     folder
-        Where the official files lie: for MNIST the four idx files, packed (.gz) or not, for CIFAR-10 the archive of
-        the binary version or its .bin files. Or `{name}_{split}.npz`, with x (N, H, W) or (N, H, W, C) and y (N,).
-        By default they are downloaded, once, into pooch's cache, and compared with their checksums.
+        The folder of the official files: for MNIST the four idx files, packed (.gz) or not, for CIFAR-10 the archive of
+        the binary version or its .bin files. Or of `{name}_{split}.npz`, with x (N, H, W) or (N, H, W, C) and y (N,).
+        By default the files are downloaded once into pooch's cache, and their checksums are verified.
     """
     checks.choice("name", name, list(DATASETS))
     checks.choice("split", split, list(SPLITS))
-    place = _download(name, split) if folder is None else Path(folder)
+    dataset = DATASETS[name]
+    place = _download(dataset, split) if folder is None else Path(folder)
     if not place.is_dir():
-        raise FileNotFoundError(f"`folder` must be a folder with the files of {DATASETS[name].title}, got {folder!r}.")
+        raise FileNotFoundError(f"`folder` must be a folder with the files of {dataset.title}, got {folder!r}.")
     own = place / f"{name}_{split}.npz"
-    images, labels = _read_npz(own) if own.is_file() else _OFFICIAL[name](place, DATASETS[name], split)
+    images, labels = _read_npz(own) if own.is_file() else _OFFICIAL[name](place, dataset, split)
     try:
         check_images(name, images, labels)
     except (TypeError, ValueError) as error:
+        raise ValueError(f"`folder` {str(place)!r} holds a wrong {split} set of {dataset.title}: {error}") from error
+    if len(labels) != dataset.sizes[split]:
         raise ValueError(
-            f"`folder` {str(place)!r} holds a wrong {split} set of {DATASETS[name].title}: {error}"
-        ) from error
-    if len(labels) != DATASETS[name].sizes[split]:
-        raise ValueError(
-            f"`folder` {str(place)!r} must hold all {DATASETS[name].sizes[split]:,} {split} images of "
-            f"{DATASETS[name].title}, got {len(labels):,}."
+            f"`folder` {str(place)!r} must hold all {dataset.sizes[split]:,} {split} images of {dataset.title}, "
+            f"got {len(labels):,}."
         )
     return ImageSet(name=name, images=images, labels=labels.astype(np.int64), ids=np.arange(len(labels)))
 
 
-def _download(name: str, split: str) -> Path:
-    """The folder in pooch's cache, which holds the files after this, whole and the right ones."""
+def _download(dataset: Dataset, split: str) -> Path:
+    """Download the files that are not in pooch's cache yet, verify them, and return their folder."""
     try:
         import pooch  # type: ignore[import-untyped]
     except ImportError as missing:
         raise ImportError(
             '`load_images` needs pooch for downloads: pip install "slgh[attack]", or pass `folder`.'
         ) from missing
-    dataset = DATASETS[name]
     place = Path(pooch.os_cache("slgh"))
     for file, digest in dataset.downloads[split].items():
         try:
@@ -244,8 +242,8 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
-# The readers below take nothing from a file's header that the set itself does not say: what is expected is known, down
-# to the number of bytes, and a file that differs is refused before more of it is read.
+# The readers below trust nothing in a file's header: the expected content is known, down to the number of bytes, and a
+# file that differs is refused before more of it is read.
 
 
 def _read_npz(path: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
@@ -265,33 +263,28 @@ def _arrays(file: IO[bytes], *names: str) -> dict[str, NDArray[Any]]:
 
 
 def _channels_first(x: NDArray[Any]) -> NDArray[Any]:
-    """(N, H, W) or (N, H, W, C) as (N, C, H, W)."""
+    """Return (N, H, W) or (N, H, W, C) as (N, C, H, W)."""
     return x[:, None] if x.ndim == 3 else np.ascontiguousarray(x.transpose(0, 3, 1, 2))
 
 
 def _read_mnist(folder: Path, dataset: Dataset, split: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    paths = [_packed_or_not(folder, part) for part in dataset.parts[split]]
-    absent = [part for part, path in zip(dataset.parts[split], paths, strict=True) if path is None]
+    paths, absent = [], []
+    for part in dataset.parts[split]:
+        found = [path for path in (folder / part, folder / f"{part}.gz") if path.is_file()]
+        paths += found[:1]
+        absent += [] if found else [f"{part}(.gz)"]
     if absent:
-        raise _absent(folder, dataset, split, " and ".join(f"{part}(.gz)" for part in absent))
-    n = dataset.sizes[split]
-    images, labels = (path for path in paths if path is not None)
+        raise _absent(folder, dataset, split, " and ".join(absent))
+    n, (images, labels) = dataset.sizes[split], paths
     return _read_idx(images, (n, *dataset.shape[1:])).reshape(n, *dataset.shape), _read_idx(labels, (n,))
 
 
-def _packed_or_not(folder: Path, part: str) -> Path | None:
-    return next((path for path in (folder / part, folder / f"{part}.gz") if path.is_file()), None)
-
-
 def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An idx file of bytes: two zeros, the type 8, the number of axes, the lengths of the axes, the data."""
+    """Read an idx file of bytes: two zeros, the type 8, the number of axes, the lengths of the axes, the data."""
     header = struct.pack(f">HBB{len(shape)}I", 0, 8, len(shape), *shape)
     size = len(header) + int(np.prod(shape))
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            content = file.read(size + 1)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _wrong(path, f"it cannot be unpacked ({_first_line(error)})") from error
+    with _unpacking(path), gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+        content = file.read(size + 1)
     if content[: len(header)] != header:
         raise _wrong(path, f"it must begin with {header.hex(' ', 4)}, got {content[: len(header)].hex(' ', 4)!r}")
     _check_size(path, content, size)
@@ -299,13 +292,19 @@ def _read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def _read_cifar10(folder: Path, dataset: Dataset, split: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Records of 1 + 3072 bytes: the label, then the image, channels first."""
+    """Read records of 1 + 3072 bytes: the label, then the image, channels first."""
     parts, record = dataset.parts[split], 1 + int(np.prod(dataset.shape))
     size = dataset.sizes[split] // len(parts) * record
     homes = [home for home in (folder, folder / "cifar-10-batches-bin") if (home / parts[0]).is_file()]
     archive = folder / "cifar-10-binary.tar.gz"
     if homes:
-        content = [_read_part(homes[0], part, size, dataset, split) for part in parts]
+        content = []
+        for path in (homes[0] / part for part in parts):
+            if not path.is_file():
+                raise _absent(homes[0], dataset, split, path.name)
+            with open(path, "rb") as file:
+                content.append(file.read(size + 1))
+            _check_size(path, content[-1], size)
     elif archive.is_file():
         content = _read_archive(archive, parts, size)
     else:
@@ -316,29 +315,16 @@ def _read_cifar10(folder: Path, dataset: Dataset, split: str) -> tuple[NDArray[n
     return records[:, 1:].reshape(-1, *dataset.shape), records[:, 0]
 
 
-def _read_part(home: Path, part: str, size: int, dataset: Dataset, split: str) -> bytes:
-    path = home / part
-    if not path.is_file():
-        raise _absent(home, dataset, split, part)
-    with open(path, "rb") as file:
-        content = file.read(size + 1)
-    _check_size(path, content, size)
-    return content
-
-
 def _read_archive(path: Path, parts: Sequence[str], size: int) -> list[bytes]:
-    """Some members of an archive, which is read once from its beginning; nothing is unpacked to the disk."""
+    """Read some members of an archive in one pass; nothing is unpacked to disk."""
     found: dict[str, bytes] = {}
-    try:
-        with gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
-                part = member.name.removeprefix("./").removeprefix("cifar-10-batches-bin/")
-                file = archive.extractfile(member) if part in parts else None
-                if file is not None:
-                    found[part] = file.read(size + 1)
-            stream.read(1 << 20)  # the padding at the end, after which the checksum is compared
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise _wrong(path, f"it cannot be unpacked ({_first_line(error)})") from error
+    with _unpacking(path), gzip.open(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            part = member.name.removeprefix("./").removeprefix("cifar-10-batches-bin/")
+            file = archive.extractfile(member) if part in parts else None
+            if file is not None:
+                found[part] = file.read(size + 1)
+        stream.read(1 << 20)  # the padding at the end, after which gzip verifies its checksum
     for part in parts:
         if part not in found:
             raise _wrong(path, f"there is no cifar-10-batches-bin/{part} in it")
@@ -350,6 +336,14 @@ _OFFICIAL: dict[str, Callable[[Path, Dataset, str], tuple[NDArray[np.uint8], NDA
     "mnist": _read_mnist,
     "cifar10": _read_cifar10,
 }
+
+
+@contextmanager
+def _unpacking(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise _wrong(path, f"it cannot be unpacked ({_first_line(error)})") from error
 
 
 def _check_size(path: Path, content: bytes, size: int) -> None:

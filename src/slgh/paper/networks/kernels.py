@@ -1,9 +1,9 @@
 """Triton kernels for the paper's networks on CUDA: convolutions, each with the ReLU and the pooling that follow.
 
-They take float32 to float32. On the tensor cores a number is the sum of two of TF32, and a product the
-three larger ones of the four products of these; sums within a block of channels are rounded as the tensor cores do,
-sums of blocks as float32. What is left out is of the order of float32's own rounding, which TF32 alone, a thousand
-times coarser, is not: see benchmarks/attack_gpu.md.
+Inputs and outputs are float32. The tensor cores multiply TF32 numbers, which are a thousand times coarser, so a number
+is split into the sum of two TF32 numbers, and a product is the sum of the three larger of their four products. Sums
+within a block of channels are rounded by the tensor cores, sums of blocks in float32. The error is of the order of
+float32's own rounding: see benchmarks/attack_gpu.md.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import triton.language as tl
 from torch import Tensor
 
 OUTPUTS = 64
-"""Outputs of the first convolution per program."""
+"""Outputs of the first convolution per Triton program."""
 
 
 class Split(NamedTuple):
-    """The weights (out, 9 * in) of a convolution as the sum of two matrices of TF32, and its bias."""
+    """The weights (out, 9 * in) of a convolution as the sum of two TF32 matrices, and its bias."""
 
     high: Tensor
     low: Tensor
@@ -28,15 +28,16 @@ class Split(NamedTuple):
 
 
 def split(weight: Tensor, bias: Tensor) -> Split:
-    """The weights (out, in, 3, 3) of a convolution, for `convolve`."""
+    """Prepare the weights (out, in, 3, 3) of a convolution for `convolve`."""
     flat = weight.detach().permute(0, 2, 3, 1).reshape(weight.shape[0], -1).contiguous()
+    # TF32 keeps 10 bits of the mantissa: add half of the last bit kept, then clear the 13 bits below it.
     high = ((flat.view(torch.int32) + 0x1000) & -0x2000).view(torch.float32)
     return Split(high, flat - high, bias.detach())
 
 
 @triton.jit
 def _round(a):
-    """To the nearest TF32."""
+    """Round to the nearest TF32 number."""
     return ((a.to(tl.uint32, bitcast=True) + 0x1000) & 0xFFFFE000).to(tl.float32, bitcast=True)
 
 
@@ -50,7 +51,7 @@ def _convolve(
     place = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     channel = tl.arange(0, OUT)
     there = place < places
-    if POOL:
+    if POOL:  # the four outputs of a window are next to each other, for the maximum at the end
         HALF: tl.constexpr = SIZE // 2
         window, corner = place // 4, place % 4
         image, within = window // (HALF * HALF), window % (HALF * HALF)
@@ -81,7 +82,7 @@ def _convolve(
 
 
 def convolve(x: Tensor, weights: Split, *, pool: bool) -> Tensor:
-    """ReLU of the 3 x 3 convolution of x (N, S, S, in), its maxima over 2 x 2 with `pool`: (N, S', S', out)."""
+    """ReLU of the 3 x 3 convolution of x (N, S, S, in), with `pool` followed by 2 x 2 max pooling: (N, S', S', out)."""
     N, side, _, channels = x.shape
     out_channels, size = weights.high.shape[0], side - 2
     places = N * size * size

@@ -1,4 +1,4 @@
-"""Training the paper's networks, with the published recipe of their authors."""
+"""Train the paper's networks with the published recipe of their authors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ try:
 except ImportError as missing:
     raise ImportError('`slgh.paper.networks.training` needs PyTorch: pip install "slgh[attack]".') from missing
 
-RATE, DECAY, MOMENTUM = 0.01, 1e-6, 0.9
+# The recipe of Carlini and Wagner's published code.
+RATE = 0.01
+DECAY = 1e-6
+MOMENTUM = 0.9
 
 
 def learning_rate(updates: int) -> float:
-    """The learning rate after so many updates, 0.01 / (1 + 1e-6 updates).
+    """Return the learning rate after a number of updates, 0.01 / (1 + 1e-6 updates).
 
     >>> learning_rate(0), learning_rate(1_000_000)
     (0.01, 0.005)
@@ -39,9 +42,16 @@ def learning_rate(updates: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
-    """One pass over the training images: its number from 1, the mean cross-entropy of its batches as they were
-    trained on, with dropout, and the share of the held-out images that is classified correctly after it (None if
-    none are held out).
+    """One pass over the training images.
+
+    Attributes
+    ----------
+    epoch
+        Its number, from 1.
+    loss
+        Mean cross-entropy of its batches during training, with dropout.
+    held_out_accuracy
+        Share of the held-out images classified correctly after it; None if none are held out.
     """
 
     epoch: int
@@ -80,26 +90,27 @@ def train(
     name
         "mnist" or "cifar10".
     images, labels
-        The training set, uint8 (N, C, H, W) and (N,), as `load_images(name, "train")` has them.
+        The training set, uint8 (N, C, H, W) and (N,), as returned by `load_images(name, "train")`.
     epochs, batch
-        Passes over the images, each in a new order, and images an update; the last batch of an epoch may be smaller.
+        Number of passes over the images, each in a new order, and of images per update; the last batch of an epoch may
+        be smaller.
     held_out
-        The first so many images are not trained on; after each epoch the accuracy on them is measured.
+        Number of images, the first ones, that are not trained on. The accuracy on them is measured after each epoch.
     seed
-        Chooses the weights, the orders and the dropout. On the CPU the same seed gives the same weights, bit for bit;
-        CUDA's own kernels add in varying order.
+        Determines the initial weights, the orders and the dropout. On the CPU the same seed gives the same weights, bit
+        for bit; CUDA's own kernels add in varying order.
     device
-        "cpu", "cuda", "cuda:1", ...; by default CUDA where there is one.
+        "cpu", "cuda", "cuda:1", ...; by default CUDA if available.
     progress
-        Called after each epoch with its line of the log.
+        Called after each epoch with its entry of the log.
     checkpoint
-        A file to save the training in after each epoch. If it holds this training, it is continued; more epochs may be
-        asked for.
+        A file in which the training is saved after each epoch. If it holds this training, the training is continued;
+        `epochs` may be larger than before.
 
     Notes
     -----
-    The momentum is PyTorch's, which applies the present learning rate to the whole velocity; Keras keeps in it the
-    rates of the past. They differ by the change of the rate over some ten updates, a hundred thousandth.
+    The momentum is PyTorch's, which applies the current learning rate to the whole velocity; Keras' velocity contains
+    the past rates. They differ by the change of the rate over some ten updates, a hundred thousandth.
     """
     checks.choice("name", name, list(NETWORKS))
     checks.count("epochs", epochs)
@@ -127,14 +138,14 @@ def train(
 
 
 def accuracy(network: nn.Module, images: NDArray[np.uint8], labels: NDArray[Any]) -> float:
-    """The share of images, uint8 (N, C, H, W), that a network classifies correctly, without dropout."""
+    """Return the share of images, uint8 (N, C, H, W), that a network classifies correctly, without dropout."""
     if not len(images):
         raise ValueError("`images` must be one at least, got none.")
     return float((predict(network, images) == labels).mean())
 
 
 def fresh(name: str, seed: int) -> Network:
-    """A network with Glorot's uniform weights, U(-a, a) with a^2 = 6 / (fan in + fan out), and biases 0."""
+    """Return a network with Glorot's uniform weights, U(-a, a) with a^2 = 6 / (fan in + fan out), and biases 0."""
     made = blank(name).to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
     for parameter in made.parameters():
@@ -146,7 +157,7 @@ def fresh(name: str, seed: int) -> Network:
 
 
 def _laid_out(network: Network, layout: torch.memory_format) -> Network:
-    """The network itself, with its kernels in this order in memory."""
+    """Store the kernels of the network in this memory format, and return it."""
     for parameter in network.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=layout)
@@ -154,7 +165,7 @@ def _laid_out(network: Network, layout: torch.memory_format) -> Network:
 
 
 class _Run:
-    """A training under way: everything on the device, and the checkpoint's file beside it."""
+    """State of a training: everything on the device, and the path of the checkpoint."""
 
     def __init__(
         self,
@@ -169,7 +180,7 @@ class _Run:
     ) -> None:
         self.batch, self.seed, self.device = batch, seed, device
         self.held_images, self.held_labels = images[:held_out], labels[:held_out]
-        # Bytes, a quarter of the floats: the whole of CIFAR-10 takes 150 MB, and a batch is scaled in no time.
+        # Bytes take a quarter of the memory of floats: 150 MB for CIFAR-10. Scaling a batch is cheap.
         self.images = torch.tensor(images[held_out:], device=device)
         self.labels = torch.tensor(labels[held_out:].astype(np.int64), device=device)
         # With the channels last an update takes 0.07 s instead of 0.10 s on two cores.
@@ -192,9 +203,9 @@ class _Run:
             self._resume(self.path)
 
     def epoch(self) -> Epoch:
-        """Train for one epoch, and save it."""
+        """Train for one epoch, and save the checkpoint."""
         number = len(self.log) + 1
-        # The random numbers of an epoch are its own: to continue a training takes nothing but its weights.
+        # Each epoch has its own random numbers, so a checkpoint needs no state of a generator.
         noise = np.random.default_rng([self.seed, number])
         order = torch.split(torch.from_numpy(noise.permutation(len(self.labels))).to(self.device), self.batch)
         total = torch.zeros((), device=self.device)
@@ -228,24 +239,21 @@ class _Run:
         files.write(path, {"identity": self.identity, "log": [asdict(line) for line in self.log]}, arrays)
 
     def _resume(self, path: Path) -> None:
-        found = files.read(path)
-        if found is None:
+        if (found := files.read(path)) is None:
             return
+        meta, arrays = found
         with files.refuse_damaged(path):
-            self._load(path, *found)
-
-    def _load(self, path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        files.refuse_other_run(path, meta["identity"], self.identity)
-        self.log = [Epoch(**line) for line in meta["log"]]
-        for name, parameter in self.network.named_parameters():
-            parameter.data.copy_(torch.from_numpy(arrays[name]))
-            momentum = torch.from_numpy(arrays[f"{name}.momentum"])
-            self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter.data).copy_(momentum)
+            files.refuse_other_run(path, meta["identity"], self.identity)
+            self.log = [Epoch(**line) for line in meta["log"]]
+            for name, parameter in self.network.named_parameters():
+                parameter.data.copy_(torch.from_numpy(arrays[name]))
+                momentum = torch.from_numpy(arrays[f"{name}.momentum"])
+                self.optimizer.state[parameter]["momentum_buffer"] = torch.empty_like(parameter.data).copy_(momentum)
 
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """PyTorch's generator, which dropout draws from, with this seed; afterwards it is as it was."""
+    """Seed PyTorch's generator, used by dropout, and restore it afterwards."""
     cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if cuda else []):
         if cuda:
