@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 
 import slgh
 from libraries import other_libraries, to_library
-from slgh.plotting.figures import Panel, RunCurves, curves, surfaces, trajectories
+from slgh.paper.experiments.figures import Panel, curves, surfaces, trajectories
+from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import path_of, thinned
 from slgh.plotting.style import COLORS, DASHES, as_bytes
 from slgh.plotting.table import Table

@@ -17,7 +17,7 @@ from slgh.smoothing import Quadrature
 
 Floats: TypeAlias = NDArray[np.float64]
 Function: TypeAlias = Callable[[Floats], Any]
-"""Maps points (n, d) to values (n,)."""
+"""Maps points (..., d) to values (...)."""
 Box: TypeAlias = Sequence[tuple[float, float]]
 """The interval of each variable."""
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.attack.result import AttackResult
 from slgh.oracles import Antithetic
-from slgh.plotting.explorer import box_around, explore
-from slgh.plotting.figures import Function, RunCurves, at_each_point, contours, draw_runs
+from slgh.plotting.explorer import Function, box_around, explore
+from slgh.plotting.figures import RunCurves, at_each_point, contours, draw_runs
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.style import COLORS, WIDTH, matplotlib, style

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from slgh.paper.experiment import Drawing
-from slgh.paper.experiments.paper_table import (
-    PaperTable,
-    RowOutcome,
-    TableRow,
-    draw_curves,
-    draw_surfaces,
-    smoothed,
-)
-from slgh.plotting.figures import Panel, trajectories
+from slgh.paper.experiments.figures import Panel, draw_curves, draw_surfaces, smoothed, trajectories
+from slgh.paper.experiments.paper_table import PaperTable, RowOutcome, TableRow
 from slgh.plotting.path import Path
 from slgh.problems import Problem, ackley, himmelblau, hole, rosenbrock
 

@@ -1,4 +1,4 @@
-"""A table of the paper on a test function: run its rows with `minimize`, compare with the printed numbers, draw."""
+"""A table of the paper on a test function: run its rows with `minimize` and compare with the printed numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from slgh.backends import backend_of
 from slgh.minimize import minimize
 from slgh.paper.experiment import Drawing, Findings, Job, Record, Tick, require_complete
-from slgh.plotting.explorer import Box, Explorer, blur, explore
-from slgh.plotting.figures import Function, Panel, RunCurves, curves, surfaces
+from slgh.plotting.explorer import Box, Explorer, explore
+from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import Path, thinned
 from slgh.plotting.table import Table
 from slgh.problems import Problem
@@ -221,31 +221,3 @@ def unit(printed: str) -> float:
     exponent = Decimal(printed).as_tuple().exponent
     assert isinstance(exponent, int)
     return float(Decimal(1).scaleb(exponent))
-
-
-def smoothed(problem: Problem, t: float) -> Function:
-    """F(., t) on a grid (ny, nx, 2): the closed form if there is one, otherwise f blurred."""
-    if (F := problem.smooth) is not None:
-        return lambda x: F.value(x, np.full(x.shape[:-1], t))
-    return lambda x: blur(problem.fun, (x[0, :, 0], x[:, 0, 1]), np.array([t]))[0]
-
-
-def draw_surfaces(number: int, name: str, problem: Problem, box: Box, t: float, **options: Any) -> Drawing:
-    """Draw f and its smoothed form as surfaces."""
-    panels = (Panel(title="f(x, y)", fun=problem.fun), Panel(title=f"F(x, y, t = {t:g})", fun=smoothed(problem, t)))
-    return Drawing(
-        name=f"figure_{number:02}_{problem.name}_surfaces",
-        caption=f"Figure {number}: {name} and its Gaussian smoothing with t = {t:g}.",
-        draw=partial(surfaces, panels, box, **options),
-    )
-
-
-def draw_curves(number: int, name: str, problem: Problem, outcomes: Sequence[RowOutcome], *, log: bool) -> Drawing:
-    """Draw f and t over the iterations, for all methods."""
-    seeds = len(outcomes[0].fun)
-    over = "" if seeds == 1 else f" Lines: medians over {seeds} seeds; bands: the central 95 % of them."
-    return Drawing(
-        name=f"figure_{number:02}_{problem.name}_curves",
-        caption=f"Figure {number}: function value and smoothing radius over the iterations on {name}.{over}",
-        draw=lambda: curves([o.runs(problem) for o in outcomes], log=log),
-    )
