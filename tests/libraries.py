@@ -13,8 +13,8 @@ import torch
 import slgh
 import slgh.backends.jax.backend
 import slgh.backends.torch.backend
+from slgh.backends.compiled import KeyedNoise
 from slgh.backends.jax import loop as jax_loop
-from slgh.backends.keyed_noise import KeyedNoise
 from slgh.backends.numpy.backend import NumpyBackend
 from slgh.backends.torch import loop as torch_graph
 
@@ -123,7 +123,7 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     monkeypatch.setattr(getattr(module, backend) if module else NumpyBackend, "noise", noise)
     if library == "jax":
         monkeypatch.setattr(jax_loop, "JaxNoise", OfLibrary)
-        monkeypatch.setattr(jax_loop, "compiled", jax_loop.CompiledBlocks)
+        monkeypatch.setattr(jax_loop, "cached_blocks", jax_loop.CompiledBlocks)
     if library == "cuda":
         monkeypatch.setattr(torch_graph, "PhiloxNoise", OfLibrary)
 

@@ -31,7 +31,7 @@ from libraries import (
     to_numpy,
 )
 from slgh.backends.jax import loop as jax_loop
-from slgh.backends.numpy.backend import xp as numpy_namespace
+from slgh.backends.numpy.arrays import xp as numpy_namespace
 
 every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
@@ -273,7 +273,7 @@ class TestJax:
                 traces.append(1)
                 return super()._block(*args, **options)
 
-        monkeypatch.setattr(jax_loop, "compiled", functools.lru_cache(Counted))
+        monkeypatch.setattr(jax_loop, "cached_blocks", functools.lru_cache(Counted))
         case, x0, shift = CASES["zoslgh_d"], jnp.asarray(starts(1)[0]), jnp.ones(4)
         first = case.run(x0, lambda x: ((x - shift) ** 2).sum(-1))
         for options in ({"seed": 8}, {"max_iter": 77}, {"step": 0.01, "t1": 1, "eta": 2, "gamma": 0.5}, {"t1": 2}):

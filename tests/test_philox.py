@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from libraries import needs_cuda
-from slgh.backends.torch import philox
+from slgh.backends.torch.noise import philox, philox_index, philox_normal
 
 
 def key(B: int, device: str = "cpu") -> torch.Tensor:
@@ -31,13 +31,13 @@ def key(B: int, device: str = "cpu") -> torch.Tensor:
     ],
 )
 def test_the_words_are_those_of_the_generators_authors(counter: list, key: tuple, expected: str) -> None:
-    found = philox.philox([torch.tensor(c) for c in counter], tuple(torch.tensor(k) for k in key))
+    found = philox([torch.tensor(c) for c in counter], tuple(torch.tensor(k) for k in key))
     assert " ".join(f"{int(word):08x}" for word in found) == expected
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_normals_are_normal_and_independent(dtype: torch.dtype) -> None:
-    drawn = philox.normal(key(4), torch.tensor(3), 1, 50_001, dtype)
+    drawn = philox_normal(key(4), torch.tensor(3), 1, 50_001, dtype)
     assert drawn.shape == (4, 50_001)
     assert drawn.dtype == dtype
     for row in drawn.numpy():
@@ -45,20 +45,20 @@ def test_normals_are_normal_and_independent(dtype: torch.dtype) -> None:
     correlation = np.corrcoef([*drawn.numpy(), *drawn.numpy()[:, ::-1]]) - np.eye(8)
     assert np.abs(correlation).max() < 5 / 50_001**0.5
     for other in (
-        philox.normal(key(4), torch.tensor(4), 1, 50_001, dtype),
-        philox.normal(key(4), torch.tensor(3), 5, 50_001, dtype),
+        philox_normal(key(4), torch.tensor(4), 1, 50_001, dtype),
+        philox_normal(key(4), torch.tensor(3), 5, 50_001, dtype),
     ):
         assert abs(np.corrcoef(drawn.flatten(), other.flatten())[0, 1]) < 5 / drawn.numel() ** 0.5
 
 
 def test_a_problems_numbers_do_not_depend_on_the_batch_or_on_how_many_are_drawn() -> None:
-    together = philox.normal(key(5), torch.tensor(7), 0, 30, torch.float64)
-    alone = philox.normal(key(5)[3:4], torch.tensor(7), 0, 11, torch.float64)
+    together = philox_normal(key(5), torch.tensor(7), 0, 30, torch.float64)
+    alone = philox_normal(key(5)[3:4], torch.tensor(7), 0, 11, torch.float64)
     torch.testing.assert_close(together[3:4, :11], alone, rtol=0, atol=0)
 
 
 def test_indices_are_uniform() -> None:
-    drawn = philox.index(key(2), torch.tensor(0), 2, 60_000, 7)
+    drawn = philox_index(key(2), torch.tensor(0), 2, 60_000, 7)
     counts = np.bincount(drawn.flatten().numpy(), minlength=7)
     assert counts.size == 7
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -72,7 +72,7 @@ def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
 
     k = torch.tensor(12345, device="cuda")
     found = triton_kernels.normal(key(3, "cuda"), k, 6, n, dtype)
-    expected = philox.normal(key(3), k.cpu(), 6, n, dtype)
+    expected = philox_normal(key(3), k.cpu(), 6, n, dtype)
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-13, atol=2e-5 if dtype == torch.float32 else 1e-13)
 
 

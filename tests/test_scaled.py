@@ -12,7 +12,7 @@ from scipy.stats import rankdata, spearmanr
 import slgh
 from cases import CASES, starts
 from libraries import assert_close, engine, other_libraries, replay_noise, to_library
-from slgh.backends.numpy.backend import NumpyContext
+from slgh.backends.numpy.arrays import NumpyContext
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.oracles import Antithetic, DiagonalScaling
 from slgh.protocols import Context

@@ -140,7 +140,7 @@ class Optimizer:
     def ask(self) -> Any:
         """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
         points = self._pending().query.points
-        return self._backend.copy(points if self._run.config.batched else points[0])
+        return self._backend.to_library(points if self._run.config.batched else points[0])
 
     def tell(self, points: Any, values: Any) -> None:
         """Give the values (n,), or gradients (n, d), of the points that were asked; batched with leading axis B."""

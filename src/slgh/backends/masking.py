@@ -1,4 +1,9 @@
-"""Choices that depend on values: for arrays that can be looked at, and for those that cannot."""
+"""Choices between arrays that depend on values.
+
+The Python loop can read values and skips work that no problem needs (`EagerChoice`). A traced or captured loop cannot,
+so it computes everything and selects by masks (`Masked`), or assumes that all values are finite and checks the
+assumption afterwards (`AssumeFinite`).
+"""
 
 from __future__ import annotations
 
@@ -10,29 +15,29 @@ from slgh.protocols import Array, Leaves
 
 
 def where(mask: Array, new: Array, old: Array, xp: Any) -> Array:
-    """For each problem, `new` where mask (B,) holds and `old` elsewhere; both (B, ...)."""
+    """Return `new` for the problems where mask (B,) is True and `old` for the others; both (B, ...)."""
     return xp.where(xp.reshape(mask, (-1,) + (1,) * (new.ndim - 1)), new, old)
 
 
 class Masked:
-    """Choices in a loop that is traced or captured: nothing is known, everything is computed."""
+    """Choices by masks, for loops whose values cannot be read."""
 
     def __init__(self, xp: Any) -> None:
         self.xp = xp
 
     def all_finite(self, x: Array) -> bool:
-        """Whether all entries are known to be finite."""
+        """Return True if all entries are known to be finite."""
         return False
 
     def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves:
-        """For each problem, the leaves of new() where mask (B,) holds and those of `old` elsewhere."""
+        """Return the leaves of new() for the problems where mask (B,) is True and those of `old` for the others."""
         return tuple(where(mask, a, b, self.xp) for a, b in zip(new(), old, strict=True))
 
 
 class AssumeFinite(Masked):
-    """Choices in a compiled loop that supposes every value to be finite, and tells what it has supposed.
+    """Masks without the arithmetic for bad values: every value is assumed finite, and `holds` checks it afterwards.
 
-    That spares the arithmetic on masks. Where it was wrong, the iteration is done again with `Masked`.
+    If the assumption fails, the iteration is repeated with `Masked`.
     """
 
     def __init__(self, xp: Any) -> None:
@@ -44,15 +49,15 @@ class AssumeFinite(Masked):
         return True
 
     def holds(self) -> Array:
-        """True (a 0-d array) if every value assumed finite is finite, and no sum of them overflows."""
+        """Return True (a 0-d array) if every value assumed finite is finite, and no sum of them overflows."""
         return self.xp.isfinite(sum(self.xp.sum(x) for x in self.assumed))
 
 
 class EagerChoice(Masked):
-    """Choices by looking: the same results, without the work where the mask is all or nothing."""
+    """Choices by reading the mask: the same results, without the work where all problems or none are chosen."""
 
     def all_finite(self, x: Array) -> bool:
-        """Whether all entries are known to be finite; False also where a sum of large ones is not."""
+        # One sum is faster than a mask. It may overflow, and then False is the safe answer.
         return math.isfinite(self.xp.sum(x))
 
     def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves:

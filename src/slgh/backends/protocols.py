@@ -1,109 +1,189 @@
-"""What the engine needs of an array library."""
+"""Interfaces between the engine and an array library."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from slgh.backends.masking import EagerChoice
-from slgh.protocols import Array, Context, Noise
+from slgh.protocols import Array, Context, Noise, Query
+from slgh.result import Status
 
 Keys = list[tuple[int, int]]
-"""(seed, problem) of each problem: what its noise is keyed by."""
-
+"""(seed, problem) of each problem. Its noise is keyed by them."""
 
 Records = Callable[[list[int]], tuple[NDArray[Any], ...]]
-"""Gives the columns of `Carry.seen` after these iterations of a block, the recorded ones, each (rows, B, ...)."""
-
-
-COMPILED_CHUNK = 1 << 22
-"""Numbers that the directions of one query may hold in a compiled loop, where each chunk is code of its own."""
-
-ROWS = 1 << 20
-"""Numbers that the records of one block may hold."""
-
-
-def record_rows(seen: tuple[Array, ...]) -> int:
-    """How many records, a row of `seen` each, a block may leave."""
-    numbers: int = sum(math.prod(column.shape) for column in seen)
-    return max(1, min(1024, ROWS // max(1, numbers)))
+"""Returns the columns of `LoopCarry.seen` after the given iterations of a block, (rows, B, ...) each."""
 
 
 class NoiseSource(Noise, Protocol):
-    """The noise of a run in a Python loop: it can go back to the beginning of an iteration, and be saved."""
+    """Noise of a run in a Python loop. It can repeat an iteration, and be saved."""
 
     def mark(self, k: int) -> None:
-        """Remember this place, the beginning of iteration k."""
+        """Remember this position, the start of iteration k."""
 
     def rewind(self) -> None:
-        """Go back to the marked place: the iteration that was begun there will be done again."""
+        """Return to the marked position, to repeat the iteration."""
 
     def keep(self, rows: NDArray[Any]) -> None:
-        """Go on with these of the problems that are left."""
+        """Continue with these of the current problems."""
 
     def append(self, rows: NDArray[Any], k: int) -> None:
-        """Have these of all problems begin, in iteration k, behind those that are there."""
+        """Start these problems of the run in iteration k, after the current ones."""
 
     def assign(self, rows: NDArray[Any], began: NDArray[Any]) -> None:
-        """Hold the noise of exactly these problems, which began in these iterations.
+        """Replace the current problems by these problems of the run, which began in the given iterations.
 
         Noise with a position (NumPy's) starts from its beginning.
         """
 
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
-        """m samples of their own for the final value of these of all problems, (B, m, ...)."""
+        """Return m samples, (B, m, ...), for the final value of these problems of the run. No iteration uses them."""
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """Everything needed to go on from here, as arrays."""
+        """Return everything needed to continue, as arrays."""
 
     def load(self, saved: dict[str, NDArray[Any]], rows: NDArray[Any], began: NDArray[Any]) -> None:
-        """Go on from what `save` returned, with these of all problems, which began in these iterations."""
+        """Continue from what `save` returned, with these problems of the run, which began in these iterations."""
 
 
-class CompiledLoop(Protocol):
+class LoopState(Protocol):
+    """State of the problems, as far as a compiled loop reads it."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def t(self) -> Array: ...
+
+
+class LoopCarry(Protocol):
+    """Nested tuples of arrays that one iteration of a compiled loop passes to the next."""
+
+    @property
+    def state(self) -> LoopState: ...
+    @property
+    def status(self) -> Array:
+        """(B,) the Status of each problem."""
+
+    @property
+    def seen(self) -> tuple[Array, ...]:
+        """What the last iteration recorded, (B, ...) each."""
+
+
+class LoopInputs(Protocol):
+    """Arrays and numbers that may change between runs of one program."""
+
+    @property
+    def numbers(self) -> tuple[Any, ...]: ...
+    @property
+    def data(self) -> tuple[Array, ...]: ...
+    @property
+    def target(self) -> Any: ...
+    @property
+    def tail_from(self) -> Any: ...
+    @property
+    def last(self) -> Any: ...
+
+    def _replace(
+        self,
+        *,
+        numbers: tuple[Any, ...] = ...,
+        data: tuple[Array, ...] = ...,
+        target: Any = ...,
+        tail_from: Any = ...,
+        last: Any = ...,
+    ) -> Self: ...
+
+
+class LoopFunctions(Protocol):
+    """The user's functions of many points."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def fun(self) -> Any: ...
+    @property
+    def grad(self) -> Callable[..., Any] | None: ...
+    @property
+    def closed(self) -> bool: ...
+    def answer(self, query: Query, data: tuple[Array, ...]) -> Array: ...
+
+
+C = TypeVar("C", bound=LoopCarry)
+I = TypeVar("I", bound=LoopInputs, contravariant=True)
+
+
+class LoopProgram(Protocol[C, I]):
+    """One iteration for a compiler: a frozen dataclass. Programs that are equal are compiled once."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def ctx(self) -> Context: ...
+    @property
+    def functions(self) -> LoopFunctions: ...
+    @property
+    def period(self) -> int: ...
+    @property
+    def masked(self) -> bool: ...
+    @property
+    def ends(self) -> bool: ...
+    @property
+    def limit(self) -> Status | None: ...
+    def bind(self, inputs: I) -> tuple[Any, LoopFunctions]: ...
+    def iterate(
+        self, carry: C, k: Any, first: bool, noise: Noise, inputs: I
+    ) -> tuple[C, Array | bool, tuple[int, int]]: ...
+
+
+class CompiledLoop(Protocol[C]):
     """Iterations without host contact."""
 
-    engine: str
-    evaluations: dict[bool, tuple[int, int]]
-    """Values and gradients that one iteration asks for, by whether it is the first of a period."""
+    @property
+    def engine(self) -> str:
+        """Name of the loop in `result.engine`."""
 
-    def longest(self, carry: Any, k: int, stride: int) -> int:
-        """How many iterations a block from the k-th on may have, for the records of every `stride`-th to fit."""
+    @property
+    def evaluations(self) -> dict[bool, tuple[int, int]]:
+        """Values and gradients evaluated in one iteration. The key is True for the first iteration of a period."""
 
-    def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
-        """The carry after n iterations from the k-th on, their records, and how many of them were sound.
+    def longest(self, carry: C, k: int, stride: int) -> int:
+        """Return the maximum length of a block from iteration k, if every `stride`-th iteration is recorded."""
 
-        Iterations that are multiples of `stride` are recorded. Where every problem has ended, the rest is left out. Of
-        a block with an unsound iteration only the number of those before it counts, and `carry` is as it was.
+    def advance(self, carry: C, k: int, n: int, stride: int) -> tuple[C, Records, int]:
+        """Run n iterations from the k-th.
+
+        Returns the new carry, the records of the iterations that are multiples of `stride`, and the number of
+        iterations before the first value that is not finite. If that is less than n, the carry is unchanged. The block
+        ends early once every problem has ended.
         """
 
-    def masked(self, carry: Any) -> CompiledLoop:
-        """A loop from `carry` on that supposes nothing of values, and so is always sound."""
+    def masked(self, carry: C) -> CompiledLoop[C]:
+        """Return a loop from `carry` on that does not assume values to be finite."""
 
-    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Array, ...], problems: NDArray[Any], k: int) -> Any:
+    def refill(self, slots: NDArray[Any], carry: C, data: tuple[Array, ...], problems: NDArray[Any], k: int) -> C:
         """Put waiting problems into free slots, from iteration k on, and return the carry of all slots.
 
         `carry` and `data` hold the rows of the new problems. Only for a backend with `can_refill`.
         """
 
     def compiled_functions(self, functions: Any) -> Any:
-        """The user's functions, for many queries besides the loop's."""
+        """Return the user's functions for frequent queries outside the loop, compiled if that pays."""
 
 
 class Backend(Protocol):
-    """One array library, with the dtype and device of x0."""
+    """An array library, with the dtype and device of x0."""
 
     @property
     def name(self) -> str:
-        """What the noise and the rounding depend on: "numpy", "torch cpu", "torch cuda", "jax"."""
+        """Key of the noise and the rounding: "numpy", "torch cpu", "torch cuda", "jax"."""
 
     @property
     def engine(self) -> str:
-        """The Python loop of this library, as `result.engine` says it."""
+        """Name of the library's Python loop in `result.engine`."""
 
     @property
     def xp(self) -> Any:
@@ -114,75 +194,75 @@ class Backend(Protocol):
 
     @property
     def differentiates(self) -> bool:
-        """Whether gradients can be had without the user's."""
+        """True if the library has automatic differentiation."""
 
     @property
     def compiles(self) -> bool:
-        """Whether there is a loop without host contact."""
+        """True if there is a compiled loop."""
 
     @property
     def can_refill(self) -> bool:
-        """Whether problems can take the places of others that have ended: its noise can `append`, its loop `refill`."""
+        """True if waiting problems can take freed slots: the noise has `append` and the loop `refill`."""
 
     @property
     def forks(self) -> bool:
-        """Whether worker processes may be forks: not where the library runs threads, which a fork can block."""
+        """True if worker processes may be forks. A library that runs threads can deadlock in a fork."""
 
     def read(self, x0: Any) -> NDArray[Any]:
-        """x0 on the host, in its own floating dtype."""
+        """Return x0 on the host, in its own floating dtype."""
 
     def native(self, array: NDArray[Any]) -> Array:
-        """An array that iterations of the Python loop compute with, of a memory of its own where they may write."""
+        """Return an array for the arithmetic of the Python loop. If the loop may write into it, it is a copy."""
 
     def to_library(self, array: Any) -> Array:
-        """A copy for the user, of x0's library and on its device."""
+        """Return a copy in x0's library, on its device. The user may keep it and write into it."""
 
     def to_function(self, array: Any) -> Array:
-        """An array of x0's library for the user's function to read: a copy, unless `guard_arguments` protects it."""
+        """Return an array of x0's library for the user's function to read: a copy, or protected by guard_arguments."""
 
     def host(self, array: Array) -> NDArray[Any]:
-        """The values as a NumPy array, not to be written to."""
+        """Return the values as a NumPy array, not to be written to."""
 
     def data(self, array: Any) -> Array:
-        """A copy of what the user passed as data, as an array of this library on x0's device."""
+        """Return a copy of the user's data in x0's library, on its device."""
 
     def index(self, rows: NDArray[Any]) -> Any:
-        """Row numbers that arrays of this library can be indexed with."""
+        """Return row numbers that can index arrays of this library."""
 
     def context(self, needs: frozenset[str], *, stochastic: bool) -> Context: ...
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource: ...
 
     def real(self, value: Any, name: str) -> Array:
-        """What the user's function `name` returned, as real numbers of x0's dtype, or a TypeError."""
+        """Return the value of the user's function `name` in x0's dtype. Raise a TypeError if it is not real."""
 
     def number(self, value: Any) -> Any:
-        """What `fun` returned for one point, to be stacked."""
-
-    def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:
-        """fun, for a thread or process that does not run in our `session`; it must stay picklable."""
+        """Return the value of `fun` at one point, for `stack`."""
 
     def stack(self, items: list[Any]) -> Array:
-        """Numbers, or arrays of one shape, along a new first axis."""
+        """Stack numbers, or arrays of one shape, along a new first axis."""
 
-    def copy(self, point: Array) -> Array:
-        """A point that the user may write into."""
+    def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:
+        """Return fun for a thread or process outside `session`. It stays picklable."""
 
     def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
-        """Around calls of the user's functions with `arrays`, which they must not write into."""
+        """Protect `arrays` while the user's functions are called with them."""
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
-        """Around all arithmetic of a run, the user's included; `differences`: of values of f."""
+        """Enclose all arithmetic of a run, the user's included. `differences`: values of f are subtracted."""
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> Callable[..., Any]:
-        """The gradient of fun in its first argument by automatic differentiation."""
+        """Return the gradient of fun with respect to its first argument, by automatic differentiation."""
 
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
-        """A function of one point, a number or a vector, with so many arrays of data and xi or not, as one of
-        points (B, n, d)."""
+        """Map a function of one point over points (B, n, d).
+
+        It takes `data` arrays that belong to a problem, and one xi per point if `xi`. It returns a number, or a vector
+        if `vector`.
+        """
 
     def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
-        """Raise where the user's functions, which the error calls `name`, are in no state to be minimized."""
+        """Raise if the user's functions cannot be minimized in their present state. `name` goes into the error."""
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> CompiledLoop | str:
-        """A loop without host contact, or the reason why there is none."""
+    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: Any) -> CompiledLoop[C] | str:
+        """Return a compiled loop, or the reason why there is none."""

@@ -153,7 +153,7 @@ class Pointwise:
         missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
         items = [
             (
-                backend.copy(points[b, i]),
+                backend.to_library(points[b, i]),
                 *(a[b] for a in data),
                 *(() if xi is None else (backend.to_library(xi[b, i]),)),
             )

@@ -1,4 +1,4 @@
-"""JAX: the loop compiled where the user's function can be traced; else NumPy's, with JAX arrays for the function."""
+"""JAX: a compiled loop if the user's function can be traced; else NumPy's loop, with JAX arrays for the function."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.backends.compiled import Mapped, first_line
 from slgh.backends.jax.loop import WhileLoop
 from slgh.backends.jax.noise import JaxHostNoise, problem_keys
-from slgh.backends.mapping import Mapped
 from slgh.backends.numpy.backend import NOTHING, NumpyBackend, real_array
-from slgh.backends.protocols import Keys
+from slgh.backends.protocols import C, I, Keys, LoopProgram, NoiseSource
 from slgh.protocols import Array
 
 UNTRACEABLE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
-"""What tracing raises where Python must see a value."""
+"""Errors of a function that cannot be traced, because Python must read a value."""
 
 
 @dataclass(frozen=True)
 class JaxGradient:
-    """The gradient of fun in its first argument, by reverse mode."""
+    """The gradient of fun with respect to its first argument, by reverse mode."""
 
     fun: Callable[..., Any]
     vectorized: bool
@@ -44,7 +44,7 @@ class JaxGradient:
 
 
 def _number(value: Any) -> Array:
-    """What `fun` returned for one point, as a number, traced or not."""
+    """Return the value of `fun` at one point as a 0-d array, traced or not."""
     array = value if isinstance(value, jax.Array) else real_array(value, "fun")
     if array.size != 1:
         what = f"shape {array.shape}" if isinstance(value, jax.Array) else checks.show(value)
@@ -53,7 +53,7 @@ def _number(value: Any) -> Array:
 
 
 def _fitting(number: Any, dtype: Any) -> Any:
-    """A Python number that JAX converts without an error: counts have 32 bits, and floats the range of `dtype`."""
+    """Return a Python number that JAX can convert: counts have 32 bits, and floats the range of `dtype`."""
     if isinstance(number, int):
         return min(number, np.iinfo(np.int32).max)
     if isinstance(number, float) and not float(np.finfo(dtype).tiny) <= abs(number) <= float(np.finfo(dtype).max):
@@ -63,7 +63,7 @@ def _fitting(number: Any, dtype: Any) -> Any:
 
 
 class Tracing:
-    """How the user's functions are called while a loop is traced: arrays are JAX's, and nothing looks at values."""
+    """The part of a backend that calls the user's functions, for traced arrays, whose values cannot be read."""
 
     xp = jnp
 
@@ -84,8 +84,12 @@ class Tracing:
             return jnp.asarray(array, self.dtype)
 
 
+def make_backend(x0: Array) -> JaxBackend:
+    return JaxBackend(x0)
+
+
 class JaxBackend(NumpyBackend):
-    """JAX on x0's device. Only a compiled loop computes there; the Python loop computes with NumPy, which is sooner."""
+    """JAX on x0's device. Only a compiled loop computes there. The Python loop uses NumPy, which is faster for it."""
 
     name = "jax"
     engine = "jax python loop"
@@ -119,10 +123,7 @@ class JaxBackend(NumpyBackend):
     def data(self, array: Any) -> Array:
         return self.to_library(array)
 
-    def copy(self, point: NDArray[Any]) -> Array:
-        return self.to_library(point)
-
-    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> Any:
+    def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource:
         return JaxHostNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> JaxGradient:
@@ -131,7 +132,7 @@ class JaxBackend(NumpyBackend):
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
         return Mapped(fun, data, int(xi), jax.vmap, jnp.asarray if vector else _number)
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: Any) -> WhileLoop | str:
+    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: Any) -> WhileLoop[C, I] | str:
         inputs = inputs._replace(
             numbers=tuple(_fitting(number, self.dtype) for number in inputs.numbers),
             **{name: _fitting(getattr(inputs, name), self.dtype) for name in ("target", "tail_from", "last")},
@@ -139,8 +140,8 @@ class JaxBackend(NumpyBackend):
         try:
             return WhileLoop.of(program, Tracing(self.dtype), inputs, carry, noise)
         except UNTRACEABLE as error:
-            return f"it cannot be traced ({str(error).splitlines()[0]})"
+            return f"it cannot be traced ({first_line(error)})"
         except NotImplementedError as error:
             if not isinstance(program.functions.fun, Mapped):
                 raise
-            return f"it cannot be mapped ({str(error).splitlines()[0]})"
+            return f"it cannot be mapped ({first_line(error)})"

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.keyed_noise import KeyedNoise, words
+from slgh.backends.compiled import KeyedNoise, seed_words
 from slgh.backends.protocols import Keys
 from slgh.protocols import Array
 
 
 def problem_keys(keys: Keys) -> Array:
-    """One key a problem, (B,): its seed's, folded with its number."""
-    seeds, problems = words(keys)
+    """Return one key per problem, (B,): its seed, folded with its number."""
+    seeds, problems = seed_words(keys)
     return jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(jnp.asarray(seeds), impl="threefry2x32"), problems)
 
 
@@ -67,7 +67,7 @@ class JaxNoise(KeyedNoise):
 
 
 class JaxHostNoise(JaxNoise):
-    """The same numbers as NumPy arrays, for the Python loop."""
+    """The same noise as NumPy arrays, for the Python loop."""
 
     def draw_normal(self, key: Array, tag: int, m: int) -> NDArray[Any]:
         return np.asarray(super().draw_normal(key, tag, m))
@@ -80,14 +80,14 @@ class JaxHostNoise(JaxNoise):
 
 
 class NoiseRecorder(KeyedNoise):
-    """Noise that remembers what an iteration asks for, so that it can be drawn for many iterations at once."""
+    """Noise that records the draws of an iteration, so that they can be made for many iterations at once."""
 
     def __init__(self, noise: Any) -> None:
         super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
         self.noise = noise
         self.normals: set[tuple[int, int]] = set()
         self.xis: set[tuple[int, int]] = set()
-        self.numbers = 0
+        self.elements = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NoiseRecorder) and (self.normals, self.xis) == (other.normals, other.xis)
@@ -96,25 +96,25 @@ class NoiseRecorder(KeyedNoise):
         return hash((frozenset(self.normals), frozenset(self.xis)))
 
     def draw_normal(self, key: Array, tag: int, m: int) -> Array:
-        return self._remember(self.normals, tag, m, self.noise.draw_normal(key, tag, m))
+        return self._record(self.normals, tag, m, self.noise.draw_normal(key, tag, m))
 
     def draw_xi(self, key: Array, tag: int, m: int) -> Array:
-        return self._remember(self.xis, tag, m, self.noise.draw_xi(key, tag, m))
+        return self._record(self.xis, tag, m, self.noise.draw_xi(key, tag, m))
 
-    def _remember(self, calls: set[tuple[int, int]], tag: int, m: int, drawn: Array) -> Array:
+    def _record(self, calls: set[tuple[int, int]], tag: int, m: int, drawn: Array) -> Array:
         calls.add((tag, m))
-        self.numbers += drawn.size
+        self.elements += drawn.size
         return drawn
 
     def draw(self, noise: KeyedNoise) -> dict[tuple[int, int], Array]:
-        """All that an iteration asks for."""
+        """Make all draws of an iteration."""
         return {call: noise.draw_normal(noise.key, *call) for call in self.normals} | {
             call: noise.draw_xi(noise.key, *call) for call in self.xis
         }
 
 
 class PredrawnNoise(KeyedNoise):
-    """The noise of one iteration, drawn before."""
+    """Noise of one iteration, drawn in advance."""
 
     def __init__(self, noise: KeyedNoise, drawn: dict[tuple[int, int], Array]) -> None:
         super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)

@@ -14,9 +14,9 @@ from slgh.protocols import Context
 
 
 class TorchNamespace:
-    """PyTorch as an array-API namespace; where that makes tensors of numbers, PyTorch's own functions, which do not.
+    """PyTorch as an array-API namespace, without functions that turn Python numbers into tensors.
 
-    A number made a tensor is a copy to the device, which no graph can hold.
+    Such a tensor is a copy to the device, which a CUDA graph cannot hold.
     """
 
     where = staticmethod(torch.where)
@@ -51,13 +51,13 @@ class TorchNamespace:
 xp = TorchNamespace()
 
 
-WIDE = 256
-"""From so many variables on, a kernel of our own is sooner than PyTorch's."""
+KERNEL_MIN_VARIABLES = 256
+"""Minimum number of variables for which the Triton kernels are faster than PyTorch's."""
 
 
 @functools.cache
 def triton_kernels() -> Any:
-    """Our Triton kernels, or None where there is no Triton."""
+    """Return the module of Triton kernels, or None if Triton is not installed."""
     if find_spec("triton") is None:
         return None
     from slgh.backends.torch import triton_kernels
@@ -66,15 +66,16 @@ def triton_kernels() -> Any:
 
 
 def _kernels(x: Tensor) -> Any:
-    return triton_kernels() if x.is_cuda and x.shape[-1] >= WIDE else None
+    return triton_kernels() if x.is_cuda and x.shape[-1] >= KERNEL_MIN_VARIABLES else None
 
 
 class TorchContext(Context):
-    """A Context that writes points where they are needed, without the intermediate arrays."""
+    """A Context that writes points in place, without intermediate arrays."""
 
     def sample_points(self, x: Tensor, t: Tensor, directions: list[Tensor], centers: int) -> Tensor:
         if (kernels := _kernels(x)) is not None:
-            return kernels.sample_points(x, t, directions, centers)  # type: ignore[no-any-return]
+            found: Tensor = kernels.sample_points(x, t, directions, centers)
+            return found
         (B, d), m = x.shape, [u.shape[1] for u in directions]
         points = x.new_empty(B, centers + sum(m), d)
         origin, radius, at = x[:, None, :], t[:, None, None], centers

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slgh import checks
-from slgh.backends.keyed_noise import words
-from slgh.backends.mapping import Mapped
+from slgh.backends.compiled import COMPILED_CHUNK, Mapped, seed_words
 from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.backend import real_array
-from slgh.backends.protocols import COMPILED_CHUNK, Keys, NoiseSource
+from slgh.backends.protocols import C, I, Keys, LoopProgram, NoiseSource
 from slgh.backends.torch.arrays import TorchContext, xp
 from slgh.backends.torch.functions import NoGrad, TorchGradient, modules
 from slgh.backends.torch.loop import CudaGraph, Uncapturable
 from slgh.backends.torch.noise import PhiloxNoise, TorchCpuNoise
 from slgh.protocols import Context
+
+
+def make_backend(x0: Tensor) -> TorchBackend:
+    floating = x0.is_floating_point() or x0.is_complex()
+    return TorchBackend(x0.dtype if floating else torch.get_default_dtype(), x0.device)
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,6 @@ class TorchBackend:
     can_refill = True
     forks = False
     engine = "torch eager"
-
-    @staticmethod
-    def of(x0: Tensor) -> TorchBackend:
-        """The backend of a tensor."""
-        floating = x0.is_floating_point() or x0.is_complex()
-        return TorchBackend(x0.dtype if floating else torch.get_default_dtype(), x0.device)
 
     @property
     def name(self) -> str:
@@ -65,7 +63,7 @@ class TorchBackend:
         return array.clone() if isinstance(array, Tensor) else self.native(array)
 
     def to_function(self, array: Tensor) -> Tensor:
-        return array.clone() if _mine(array) else array
+        return array.clone() if _must_copy(array) else array
 
     def host(self, array: Tensor) -> NDArray[Any]:
         return array.detach().cpu().numpy()
@@ -80,16 +78,14 @@ class TorchBackend:
         return torch.as_tensor(rows, device=self.device)
 
     def context(self, needs: frozenset[str], *, stochastic: bool) -> Context:
-        if self.compiles:
-            return TorchContext(xp=xp, needs=needs, stochastic=stochastic, chunk=COMPILED_CHUNK)
-        return TorchContext(xp=xp, needs=needs, stochastic=stochastic)
+        chunk = {"chunk": COMPILED_CHUNK} if self.compiles else {}
+        return TorchContext(xp=xp, needs=needs, stochastic=stochastic, **chunk)
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource:
         if self.device.type == "cpu":
-            return TorchCpuNoise(
-                keys, d, torch.zeros(0, dtype=self.dtype, device="cpu").numpy().dtype, sample_xi, samples=samples
-            )
-        seeds, problems = words(keys)
+            dtype = torch.zeros(0, dtype=self.dtype, device="cpu").numpy().dtype
+            return TorchCpuNoise(keys, d, dtype, sample_xi, samples=samples)
+        seeds, problems = seed_words(keys)
         began = np.zeros_like(problems)
         key = torch.tensor(np.column_stack([seeds, problems, began]).astype(np.int64), device=self.device)
         return PhiloxNoise(key, d, self.dtype, sample_xi, torch.tensor(0, device=self.device))
@@ -101,7 +97,7 @@ class TorchBackend:
             return torch.tensor(real_array(value, name), dtype=self.dtype, device=self.device)
         if value.is_complex():
             raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
-        return value.detach().to(self.device, self.dtype, copy=_mine(value))
+        return value.detach().to(self.device, self.dtype, copy=_must_copy(value))
 
     def number(self, value: Any) -> Tensor:
         array = self.real(value, "fun")
@@ -115,9 +111,6 @@ class TorchBackend:
     def stack(self, items: list[Any]) -> Tensor:
         return torch.stack(items)
 
-    def copy(self, point: Tensor) -> Tensor:
-        return point.clone()
-
     @contextmanager
     def guard_arguments(self, *arrays: Tensor) -> Iterator[None]:
         before = [array._version for array in arrays]
@@ -126,7 +119,6 @@ class TorchBackend:
             raise ValueError("`fun` must not write into its arguments. Copy them first.")
 
     def session(self, *, differences: bool) -> AbstractContextManager[None]:
-        """Without gradients, and for differences of f without TF32."""
         return _session(self.device if self.device.type == "cuda" else None, full_precision=differences)
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> TorchGradient:
@@ -143,7 +135,7 @@ class TorchBackend:
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 
-    def compile(self, program: Any, inputs: Any, carry: Any, noise: PhiloxNoise) -> CudaGraph | str:
+    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: PhiloxNoise) -> CudaGraph[C, I] | str:
         if callable(noise.sample_xi):
             return "sample_xi draws on the host"
         try:
@@ -152,24 +144,25 @@ class TorchBackend:
             return str(error)
 
 
-def _mine(value: Tensor) -> bool:
-    """True unless a CUDA graph is captured, whose tensors the user's function cannot reach later."""
+def _must_copy(value: Tensor) -> bool:
+    """Return False while a CUDA graph is captured: the user's function cannot reach its tensors later."""
     return not (value.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def _scalar(value: Tensor) -> Tensor:
-    """What fun returned for one point."""
     return value.reshape(())
 
 
 @contextmanager
 def _session(cuda: torch.device | None, *, full_precision: bool) -> Iterator[None]:
-    """No gradients; on a CUDA device, which is made the current one, float32 products with all their bits if wanted.
+    """Disable gradients, make `cuda` the current device, and if `full_precision` disable TF32 on it.
 
     TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
     """
-    found: Any = torch.backends
-    switches = [found.cuda.matmul, found.cudnn.conv, found.cudnn.rnn] if cuda is not None and full_precision else []
+    backends: Any = torch.backends
+    switches = []
+    if cuda is not None and full_precision:
+        switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
     before = [switch.fp32_precision for switch in switches]
     try:
         for switch in switches:

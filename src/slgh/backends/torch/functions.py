@@ -1,4 +1,4 @@
-"""The user's functions on PyTorch: differentiated, kept from gradients, and looked at for modules."""
+"""The user's functions on PyTorch: their gradients, their values without gradients, and the modules they use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slgh import checks
 
 @dataclass(frozen=True)
 class TorchGradient:
-    """The gradient of fun in its first argument."""
+    """The gradient of fun with respect to its first argument."""
 
     fun: Callable[..., Any]
 
@@ -38,7 +38,7 @@ class TorchGradient:
 
 @dataclass(frozen=True)
 class NoGrad:
-    """A function whose values are numbers alone, whatever thread or process calls it."""
+    """A function without autograd, in any thread or process."""
 
     fun: Callable[..., Any]
 
@@ -49,7 +49,7 @@ class NoGrad:
 
 
 def modules(things: Iterable[Any], depth: int = 3) -> Iterator[torch.nn.Module]:
-    """The modules that functions are, hold as attributes or arguments, close over, or name as globals."""
+    """Yield the modules that functions are, hold as attributes or arguments, close over, or name as globals."""
     for thing in things:
         if isinstance(thing, torch.nn.Module):
             yield thing
@@ -58,7 +58,7 @@ def modules(things: Iterable[Any], depth: int = 3) -> Iterator[torch.nn.Module]:
 
 
 def _held(thing: Any) -> list[Any]:
-    """What a function or an object of the user's holds."""
+    """Return what a function or an object of the user holds."""
     if isinstance(thing, functools.partial):
         return [thing.func, *thing.args, *thing.keywords.values()]
     if isinstance(thing, types.MethodType):

@@ -5,72 +5,107 @@ from __future__ import annotations
 import gc
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from slgh.backends.mapping import Mapped
-from slgh.backends.protocols import Records, record_rows
+from slgh.backends.compiled import Mapped, first_line, max_records
+from slgh.backends.protocols import C, I, LoopProgram, Records
 from slgh.backends.torch.noise import PhiloxNoise
+
+UNROLL = 8
+"""Iterations of the larger graph. It copies the state to its place once for all of them."""
 
 
 class Uncapturable(Exception):
-    """An iteration that cannot be a CUDA graph, and why."""
+    """An iteration cannot be captured as a CUDA graph. The message says why."""
 
 
-def _flat(carry: Any) -> list[Tensor]:
-    """The tensors of nested tuples, in order."""
-    return [tensor for part in carry for tensor in _flat(part)] if isinstance(carry, tuple) else [carry]
-
-
-def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
-    """Copy tensors onto others, where they are not the same; a source that shares a target's memory is saved first."""
-    memory = {target.untyped_storage().data_ptr() for target in targets}
-    pairs = [
-        (target, source.clone() if source.untyped_storage().data_ptr() in memory else source)
-        for target, source in zip(targets, sources, strict=True)
-        if target is not source
-    ]
-    if pairs:
-        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])
-
-
-UNROLL = 8
-"""Iterations of the larger graph: the state is copied to its place once for all of them."""
-
-
-class CudaGraph:
-    """One iteration captured as a graph, for each kind of iteration, and replayed; its tensors stay in place."""
+class CudaGraph(Generic[C, I]):
+    """Replays one captured graph per kind of iteration. Its tensors stay in place."""
 
     engine = "torch cuda graph"
 
-    def __init__(self, program: Any, inputs: Any, carry: Any, noise: PhiloxNoise) -> None:
-        self.program, self.inputs, self.carry = program, inputs, carry
-        self.noise = noise
+    def __init__(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: PhiloxNoise) -> None:
+        self.program, self.inputs, self.carry, self.noise = program, inputs, carry, noise
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
-        self.sound = torch.tensor(True, device=device)
-        rows = record_rows(carry.seen)
+        self.finite = torch.tensor(True, device=device)
+        rows = max_records(carry.seen)
         self.records = [column.new_zeros(rows, *column.shape) for column in carry.seen]
         self.evaluations: dict[bool, tuple[int, int]] = {}
         kinds = [True] if program.period == 1 else [True, False]
         self.graphs = {first: self._capture(first) for first in kinds}
         self.unrolled = self._capture(True, UNROLL) if program.period == 1 else None
 
-    def longest(self, carry: Any, k: int, stride: int) -> int:
-        return record_rows(carry.seen)
+    def longest(self, carry: C, k: int, stride: int) -> int:
+        return max_records(carry.seen)
+
+    def advance(self, carry: C, k: int, n: int, stride: int) -> tuple[C, Records, int]:
+        own = _flat(self.carry)
+        _copy(own, _flat(carry))
+        before = [] if self.program.masked else [tensor.clone() for tensor in own]
+        self._begin(k)
+        j = k
+        while j < k + n:
+            if self.unrolled is not None and j + UNROLL <= k + n:
+                self.unrolled.replay()
+                j += UNROLL
+            else:
+                self._replay(j)
+                j += 1
+        if not self.finite:
+            _copy(own, before)
+            n = self._count_finite(k, n)
+            _copy(own, before)
+        return self.carry, self._read_records, n
+
+    def refill(self, slots: NDArray[Any], carry: C, data: tuple[Tensor, ...], problems: NDArray[Any], k: int) -> C:
+        key = self.noise.keys_from(problems, k)
+        at = torch.as_tensor(slots, device=key.device)
+        own, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
+        for target, rows in zip(own, new, strict=True):
+            target[at] = rows
+        return self.carry
+
+    def masked(self, carry: C) -> CudaGraph[C, I]:
+        return CudaGraph(replace(self.program, masked=True), self.inputs, carry, self.noise)
+
+    def compiled_functions(self, functions: Any) -> Any:
+        return functions
+
+    def _begin(self, k: int) -> None:
+        """Set the counters to iteration k."""
+        self.k.fill_(k)
+        self.i.zero_()
+        self.finite.fill_(True)
+
+    def _replay(self, k: int) -> None:
+        self.graphs[k % self.program.period == 0].replay()
+
+    def _count_finite(self, k: int, n: int) -> int:
+        """Repeat n iterations from the k-th, one by one, and count those before the first value that is not finite."""
+        self._begin(k)
+        for j in range(n):
+            self._replay(k + j)
+            if not self.finite:
+                return j
+        return 0
+
+    def _read_records(self, wanted: list[int]) -> tuple[NDArray[Any], ...]:
+        return tuple(record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records)
 
     def _iterate(self, first: bool, times: int = 1) -> None:
-        """Iterations of one kind, in place."""
-        mine, carry = self.noise, self.carry
+        """Run iterations of one kind, in place."""
+        own, carry = self.noise, self.carry
         for _ in range(times):
-            noise = PhiloxNoise(mine.key, mine.d, mine.dtype, mine.sample_xi, self.k)
-            k = self.k if self.program.exhausted is None else self.k - mine.key[:, 3]
-            carry, sound, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
-            if isinstance(sound, Tensor):
-                self.sound.logical_and_(sound)
+            noise = PhiloxNoise(own.key, own.d, own.dtype, own.sample_xi, self.k)
+            k = self.k if self.program.exhausted is None else self.k - own.key[:, 3]
+            carry, finite, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
+            if isinstance(finite, Tensor):
+                self.finite.logical_and_(finite)
             for record, column in zip(self.records, carry.seen, strict=True):
                 record.index_copy_(0, self.i, column[None])
             self.k += 1
@@ -79,8 +114,8 @@ class CudaGraph:
         _copy(_flat(self.carry), _flat(carry))
 
     def _capture(self, first: bool, times: int = 1) -> torch.cuda.CUDAGraph:
-        """A graph of iterations of one kind; the state is afterwards what it was."""
-        tensors = [*_flat(self.carry), self.k, self.i, self.sound]
+        """Return a graph of iterations of one kind, and leave the state unchanged."""
+        tensors = [*_flat(self.carry), self.k, self.i, self.finite]
         before = [tensor.clone() for tensor in tensors]
         try:
             self._warm_up(first)
@@ -90,8 +125,9 @@ class CudaGraph:
                 tensor.copy_(value)
 
     def _warm_up(self, first: bool) -> None:
-        """Do what happens at the first call only, such as compiling kernels, before anything is captured."""
-        stream: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        """Do the work of a first call, such as compiling kernels, before anything is captured."""
+        make_stream: Any = torch.cuda.Stream
+        stream = make_stream()
         stream.wait_stream(torch.cuda.current_stream())
         try:
             with torch.cuda.stream(stream):
@@ -102,16 +138,16 @@ class CudaGraph:
             raise
         except RuntimeError as error:
             if isinstance(self.program.functions.fun, Mapped):
-                raise Uncapturable(f"torch.func.vmap cannot map fun ({_first_line(error)})") from error
+                raise Uncapturable(f"torch.func.vmap cannot map fun ({first_line(error)})") from error
             raise
         torch.cuda.current_stream().wait_stream(stream)
 
     def _captured(self, first: bool, times: int) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         collecting = gc.isenabled()
-        gc.disable()  # what is freed on the device in mid-capture breaks it
+        gc.disable()  # freeing device memory during the capture breaks it
         try:
-            # What other threads do on the device, JAX's for one, is no business of this capture.
+            # Other threads (JAX's, for example) may use the device during the capture.
             with warnings.catch_warnings(), torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 warnings.filterwarnings("ignore", "The CUDA Graph is empty")
                 self._iterate(first, times)
@@ -119,63 +155,25 @@ class CudaGraph:
             raise
         except RuntimeError as error:
             torch.cuda.synchronize()
-            raise Uncapturable(f"fun cannot be captured in a CUDA graph ({_first_line(error)})") from error
+            raise Uncapturable(f"fun cannot be captured in a CUDA graph ({first_line(error)})") from error
         finally:
             if collecting:
                 gc.enable()
         return graph
 
-    def advance(self, carry: Any, k: int, n: int, stride: int) -> tuple[Any, Records, int]:
-        mine = _flat(self.carry)
-        _copy(mine, _flat(carry))
-        before = [] if self.program.masked else [tensor.clone() for tensor in mine]
-        self._begin(k)
-        j = k
-        while j < k + n:
-            if self.unrolled is not None and j + UNROLL <= k + n:
-                self.unrolled.replay()
-                j += UNROLL
-            else:
-                self.graphs[j % self.program.period == 0].replay()
-                j += 1
-        if not self.sound:
-            _copy(mine, before)
-            n = self._sound_ones(k, n)
-            _copy(mine, before)
-        return self.carry, self._rows, n
 
-    def refill(self, slots: NDArray[Any], carry: Any, data: tuple[Tensor, ...], problems: NDArray[Any], k: int) -> Any:
-        key = self.noise.keys_from(problems, k)
-        at = torch.as_tensor(slots, device=key.device)
-        mine, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
-        for target, rows in zip(mine, new, strict=True):
-            target[at] = rows
-        return self.carry
-
-    def _begin(self, k: int) -> None:
-        """Set the counters to the k-th iteration."""
-        self.k.fill_(k)
-        self.i.zero_()
-        self.sound.fill_(True)
-
-    def _sound_ones(self, k: int, n: int) -> int:
-        """How many of n iterations from the k-th on come before an unsound one, found one by one."""
-        self._begin(k)
-        for j in range(n):
-            self.graphs[(k + j) % self.program.period == 0].replay()
-            if not self.sound:
-                return j
-        return 0
-
-    def _rows(self, wanted: list[int]) -> tuple[NDArray[Any], ...]:
-        return tuple(record[torch.as_tensor(wanted, device=record.device)].cpu().numpy() for record in self.records)
-
-    def masked(self, carry: Any) -> CudaGraph:
-        return CudaGraph(replace(self.program, masked=True), self.inputs, carry, self.noise)
-
-    def compiled_functions(self, functions: Any) -> Any:
-        return functions
+def _flat(carry: Any) -> list[Tensor]:
+    """Return the tensors of nested tuples, in order."""
+    return [tensor for part in carry for tensor in _flat(part)] if isinstance(carry, tuple) else [carry]
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0]
+def _copy(targets: list[Tensor], sources: list[Tensor]) -> None:
+    """Copy tensors onto others. A source that shares memory with a target is saved first."""
+    memory = {target.untyped_storage().data_ptr() for target in targets}
+    pairs = [
+        (target, source.clone() if source.untyped_storage().data_ptr() in memory else source)
+        for target, source in zip(targets, sources, strict=True)
+        if target is not source
+    ]
+    if pairs:
+        torch._foreach_copy_([target for target, _ in pairs], [source for _, source in pairs])

@@ -1,6 +1,6 @@
 """Triton kernels for what touches the most memory: normals, points around x, and sums over directions.
 
-The normals are those of `philox`; the iteration is read from the device, so that graphs replay.
+The normals are those of `noise.philox_normal`. The iteration is read from the device, so that graphs can be replayed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _normal(out, key, iteration, n, tag, SINGLE: tl.constexpr, BLOCK: tl.constex
 
 
 def normal(key: Tensor, k: Tensor, tag: int, n: int, dtype: torch.dtype) -> Tensor:
-    """(B, n) standard normals, those of `philox.normal` to rounding."""
+    """(B, n) standard normals, those of `noise.philox_normal` up to rounding."""
     out = torch.empty(key.shape[0], n, dtype=dtype, device=key.device)
     each = 4 if dtype == torch.float32 else 2
     grid = (key.shape[0], triton.cdiv(n, each * BLOCK))
