@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from array_api_compat import array_namespace
 
 import slgh
+from slgh.problems.problem import Problem, SmoothedFunction
 
 D = 4
 STEP, T1, SAMPLES, TERMS = 0.02, 0.5, 3, 7
@@ -65,9 +68,9 @@ def _case(
     return Case(params, cost, method, stochastic, first_order)
 
 
-ZEROTH = {"t1": T1, "step": STEP, "samples": SAMPLES}
+ZEROTH: dict[str, Any] = {"t1": T1, "step": STEP, "samples": SAMPLES}
 
-DEEP = {"shape": 1.0, "alpha": 0.5, "fall": 6e-6}
+DEEP: dict[str, Any] = {"shape": 1.0, "alpha": 0.5, "fall": 6e-6}
 """In the few iterations of a test t falls all the way."""
 
 CASES: dict[str, Case] = {
@@ -124,3 +127,91 @@ CASES: dict[str, Case] = {
 def starts(B: int, dtype: Any = np.float64) -> Any:
     """B starts in D variables."""
     return np.random.default_rng(0).uniform(-2, 2, (B, D)).astype(dtype)
+
+
+every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+
+
+def assert_same(a: slgh.Result, b: slgh.Result) -> None:
+    """Two results are the same to the last bit."""
+    for name in ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "status", "nrejected"):
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+    for name, column in a.history.items():
+        np.testing.assert_array_equal(column, b.history[name], err_msg=f"history {name}")
+
+
+def noting(note: Callable[..., object], fun: Callable[..., Any]) -> Callable[..., Any]:
+    """`fun`, which passes its arguments to `note` first."""
+
+    def call(*args: Any) -> Any:
+        note(*args)
+        return fun(*args)
+
+    return call
+
+
+def smooth_of(problem: Problem) -> SmoothedFunction:
+    """The closed form of a problem that has one."""
+    assert problem.smooth is not None
+    return problem.smooth
+
+
+def find(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
+    """The first match of a pattern, which must be there."""
+    found = re.search(pattern, text, flags)
+    assert found is not None, pattern
+    return found
+
+
+class Stopper(Exception):
+    """Raised by a function that has had enough."""
+
+
+def fails_after(n: int) -> Callable[..., Any]:
+    """`fun` that raises at its n-th call."""
+    calls = []
+
+    def failing(x: Any, *extra: Any) -> Any:
+        calls.append(1)
+        if len(calls) == n:
+            raise Stopper
+        return fun(x, *extra)
+
+    return failing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entered:
+    """A watch: when x first lies in a ball of this squared radius, where, and how far out x is now."""
+
+    radius: float
+    ends: bool = False
+
+    names = ("first", "where", "now")
+    columns = ("now",)
+
+    def init(self, x: Any, xp: Any) -> Any:
+        none = xp.zeros_like(x[:, 0])
+        return none - 1, xp.zeros_like(x), none
+
+    def see(self, state: Any, sight: Any, xp: Any) -> Any:
+        first, where, _ = state
+        r = sight.more[:, 0]
+        new = (r <= self.radius) & (first < 0)
+        return (
+            xp.where(new, sight.k + xp.zeros_like(first), first),
+            xp.where(new[:, None], sight.x, where),
+            r,
+        )
+
+    def done(self, state: Any, xp: Any) -> Any:
+        return state[0] >= 0
+
+
+def watched_bowl(x: Any) -> Any:
+    """A bowl with its lowest point at 0.5, and the squared distance from 0."""
+    xp = array_namespace(x)
+    return xp.sum((x - 0.5) ** 2, axis=-1), xp.sum(x * x, axis=-1)
+
+
+WATCHED_STARTS = np.array([[3.0, -2.0, 1.0], [1.0, 1.5, -0.5], [-4.0, 2.0, 2.0]])

@@ -5,48 +5,52 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax.numpy as jnp
+import array_api_compat
 import numpy as np
 import pytest
-import torch
 
 import slgh
-import slgh.backends.jax.backend
-import slgh.backends.torch.backend
 from slgh.backends.compiled import KeyedNoise
-from slgh.backends.jax import loop as jax_loop
 from slgh.backends.numpy.backend import NumpyBackend
-from slgh.backends.torch import loop as torch_graph
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+LOOPS = {"numpy": "numpy", "torch": "torch eager", "jax": "jax while_loop", "cuda": "torch cuda graph"}
+"""The native loop of each library."""
 
-LIBRARIES = {
-    "numpy": ("numpy", np.asarray),
-    "torch": ("torch eager", torch.asarray),
-    "jax": ("jax while_loop", jnp.asarray),
-    "cuda": ("torch cuda graph", functools.partial(torch.asarray, device="cuda")),
-}
-"""The native loop of each, and how an array is made."""
+MARKS = {"torch": [pytest.mark.slow], "jax": [pytest.mark.slow], "cuda": [pytest.mark.cuda]}
 
-PARAMS = [pytest.param(name, marks=[needs_cuda] if name == "cuda" else []) for name in LIBRARIES]
 
-every_library = pytest.mark.parametrize("library", PARAMS)
-other_libraries = pytest.mark.parametrize("library", PARAMS[1:])
+def parametrize_libraries(*names: str) -> pytest.MarkDecorator:
+    """Run a test once per library; those that are not NumPy are slow."""
+    return pytest.mark.parametrize("library", [pytest.param(name, marks=MARKS.get(name, ())) for name in names])
+
+
+every_library = parametrize_libraries("numpy", "torch", "jax", "cuda")
+other_libraries = parametrize_libraries("torch", "jax", "cuda")
 
 
 def to_library(array: Any, library: str) -> Any:
     """An array of the library."""
-    return LIBRARIES[library][1](np.array(array))
+    array = np.array(array)
+    if library == "numpy":
+        return array
+    if library == "jax":
+        return pytest.importorskip("jax.numpy").asarray(array)
+    return pytest.importorskip("torch").asarray(array, device="cuda" if library == "cuda" else None)
 
 
 def engine(library: str) -> str:
     """What `result.engine` must say."""
-    return LIBRARIES[library][0]
+    return LOOPS[library]
 
 
 def to_numpy(array: Any) -> Any:
     """An array of any library as NumPy's."""
-    return array.cpu().numpy() if isinstance(array, torch.Tensor) else np.asarray(array)
+    return array.cpu().numpy() if array_api_compat.is_torch_array(array) else np.asarray(array)
+
+
+def is_array(value: Any) -> bool:
+    """True for an array of NumPy or PyTorch."""
+    return isinstance(value, np.ndarray) or bool(array_api_compat.is_torch_array(value))
 
 
 @functools.cache
@@ -113,19 +117,22 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
     def noise(self: Any, keys: Any, d: int, sample_xi: Any, *, samples: int) -> Replay:
         return OfLibrary(to_library(np.arange(len(keys)), library), d, None, sample_xi)
 
-    module = {
-        "numpy": None,
-        "torch": slgh.backends.torch.backend,
-        "jax": slgh.backends.jax.backend,
-        "cuda": slgh.backends.torch.backend,
-    }[library]
-    backend = {"jax": "JaxBackend"}.get(library, "TorchBackend")
-    monkeypatch.setattr(getattr(module, backend) if module else NumpyBackend, "noise", noise)
-    if library == "jax":
+    if library == "numpy":
+        monkeypatch.setattr(NumpyBackend, "noise", noise)
+    elif library == "jax":
+        from slgh.backends.jax import backend as jax_backend
+        from slgh.backends.jax import loop as jax_loop
+
+        monkeypatch.setattr(jax_backend.JaxBackend, "noise", noise)
         monkeypatch.setattr(jax_loop, "JaxNoise", OfLibrary)
         monkeypatch.setattr(jax_loop, "cached_blocks", jax_loop.CompiledBlocks)
-    if library == "cuda":
-        monkeypatch.setattr(torch_graph, "PhiloxNoise", OfLibrary)
+    else:
+        from slgh.backends.torch import backend as torch_backend
+        from slgh.backends.torch import loop as torch_loop
+
+        monkeypatch.setattr(torch_backend.TorchBackend, "noise", noise)
+        if library == "cuda":
+            monkeypatch.setattr(torch_loop, "PhiloxNoise", OfLibrary)
 
 
 def assert_close(result: slgh.Result, expected: slgh.Result, rtol: float = 1e-12) -> None:

@@ -245,6 +245,7 @@ def test_variants_of_auto_differ_by_what_is_left_out() -> None:
     assert metric != auto != polish
 
 
+@pytest.mark.slow
 def test_the_attack_is_tuned_on_other_images_run_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

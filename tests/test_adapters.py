@@ -18,6 +18,8 @@ from slgh.attack import Outcome, attack
 from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import network
 
+pytestmark = pytest.mark.slow
+
 # Images that fall within some hundred queries, and the wrong class that each is nearest to.
 EASY, NEAREST = [15, 62, 43], [3, 5, 1]
 FAST: dict[str, Any] = {
@@ -70,7 +72,7 @@ def by_foolbox(model: Counting, x: Tensor, y: Tensor, wanted: Tensor | None = No
     fb = pytest.importorskip("foolbox")
     from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
-    adapter = SLGHFoolboxAttack(**settings)
+    adapter: Any = SLGHFoolboxAttack(**settings)
     criterion = y if wanted is None else fb.criteria.TargetedMisclassification(wanted)
     images, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, criterion, epsilons=None)
     assert (clipped == images).all()
@@ -107,7 +109,7 @@ def by_classifier(
 
     targeted = wanted is not None
     classes = (y if wanted is None else wanted).numpy()
-    adapter = SLGHArtAttack(classifier, targeted=targeted, **settings)
+    adapter: Any = SLGHArtAttack(classifier, targeted=targeted, **settings)
     images = adapter.generate(x.numpy(), classes)
     before = model.count
     success = compute_success_array(classifier, x.numpy(), np.eye(10)[classes], images, targeted=targeted)
@@ -118,7 +120,7 @@ def by_torchattacks(model: Counting, x: Tensor, y: Tensor, wanted: Tensor | None
     pytest.importorskip("torchattacks")
     from slgh.attack.adapters.torchattacks import SLGH
 
-    adapter = SLGH(model, **settings)
+    adapter: Any = SLGH(model, **settings)
     if wanted is not None:
         adapter.set_mode_targeted_by_label(quiet=True)
     images = adapter(x, y if wanted is None else wanted)
@@ -172,7 +174,15 @@ def test_queries_are_those_that_the_model_saw(
 def test_it_is_the_attack_itself_that_runs(by_host: Callable[..., Found], model: Counting) -> None:
     """Every setting arrives: the result is that of a direct call."""
     x, y = easy_images()
-    settings = {"method": "zosgd", "max_iter": 12, "stop": "end", "t1": 0.01, "step": 5 / 784, "samples": 4, "seed": 3}
+    settings: dict[str, Any] = {
+        "method": "zosgd",
+        "max_iter": 12,
+        "stop": "end",
+        "t1": 0.01,
+        "step": 5 / 784,
+        "samples": 4,
+        "seed": 3,
+    }
     found = by_host(model, x, y, weight=5.0, **settings)
     direct = attack(Counting(), x, y, weight=5.0, **settings)
     assert direct.success.any()
@@ -262,14 +272,15 @@ class TestFoolbox:
         pytest.importorskip("foolbox")
         from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
-        assert SLGHFoolboxAttack().queries is SLGHFoolboxAttack().result is None
+        assert SLGHFoolboxAttack().queries is None
+        assert SLGHFoolboxAttack().result is None
 
     def test_epsilons_are_judged_by_foolbox(self, model: Counting) -> None:
         fb = pytest.importorskip("foolbox")
         from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
 
         x, y = easy_images()
-        adapter = SLGHFoolboxAttack(max_queries=500, **FAST)
+        adapter: Any = SLGHFoolboxAttack(max_queries=500, **FAST)
         raw, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=[0.5, 3.0])
         l2 = torch.tensor(adapter.result.l2)
         assert success.tolist() == [[False] * 3, [True] * 3]
@@ -304,7 +315,7 @@ class TestFoolbox:
 
             model = fb.JAXModel(brightness, bounds=(0, 1))
         x, y = xp.asarray([[0.6, 0.4], [0.3, 0.5]], dtype="float32"), xp.asarray([0, 1])
-        adapter = SLGHFoolboxAttack(max_queries=1000, seed=0)
+        adapter: Any = SLGHFoolboxAttack(max_queries=1000, seed=0)
         found, _, success = adapter(model, x, y, epsilons=None)
         assert isinstance(found, type(x))
         assert success.tolist() == [True, True]
@@ -341,7 +352,7 @@ class TestART:
         from slgh.attack.adapters.art import SLGHArtAttack
 
         x, y = easy_images()
-        adapter = SLGHArtAttack(self.classifier(model), max_queries=500, batch_size=7, **FAST)
+        adapter: Any = SLGHArtAttack(self.classifier(model), max_queries=500, batch_size=7, **FAST)
         told, queries = adapter.generate(x.numpy(), np.eye(10)[y.numpy()]), adapter.queries
         model.count = 0
         assert (adapter.generate(x.numpy()) == told).all()
@@ -353,7 +364,7 @@ class TestART:
 
         x, y = easy_images()
         shifted = self.classifier(Counting(shift=0.0), clip_values=(-0.5, 0.5))
-        adapter = SLGHArtAttack(shifted, max_queries=500, **FAST)
+        adapter: Any = SLGHArtAttack(shifted, max_queries=500, **FAST)
         found = adapter.generate(x.numpy() - 0.5, y.numpy())
         assert adapter.result.success.all()
         assert -0.5 <= found.min() < -0.4
@@ -363,7 +374,7 @@ class TestART:
         from slgh.attack.adapters.art import SLGHArtAttack
 
         x, y = easy_images()
-        adapter = SLGHArtAttack(self.classifier(model), max_queries=50, **FAST)
+        adapter: Any = SLGHArtAttack(self.classifier(model), max_queries=50, **FAST)
         adapter.set_params(max_queries=20, targeted=True)
         adapter.generate(x.numpy(), np.array(NEAREST))
         assert adapter.queries.max() <= 20
@@ -401,7 +412,7 @@ class TestTorchattacks:
         from slgh.attack.adapters.torchattacks import SLGH
 
         x, y = easy_images()
-        adapter = SLGH(model, max_queries=60, **FAST)
+        adapter: Any = SLGH(model, max_queries=60, **FAST)
         options = {"target_map_function": lambda images, labels: torch.tensor(NEAREST)} if mode == "by_function" else {}
         getattr(adapter, f"set_mode_targeted_{mode}")(**options, quiet=True)
         adapter(x, y)
@@ -414,7 +425,7 @@ class TestTorchattacks:
         from slgh.attack.adapters.torchattacks import SLGH
 
         x, y = easy_images()
-        adapter = SLGH(model, max_queries=500, **FAST)
+        adapter: Any = SLGH(model, max_queries=500, **FAST)
         told, queries = adapter(x, y), adapter.queries
         assert (adapter(x) == told).all()
         assert (adapter.queries == queries + 1).all()
@@ -435,7 +446,7 @@ class TestTorchattacks:
 
         x, y = easy_images()
         plain = SLGH(model, max_queries=500, **FAST)(x, y)
-        adapter = SLGH(Normalized(), max_queries=500, **FAST)
+        adapter: Any = SLGH(Normalized(), max_queries=500, **FAST)
         adapter.set_normalization_used(mean=[mean], std=[std])
         found = adapter((x - mean) / std, y)
         torch.testing.assert_close(found * std + mean, plain, atol=1e-3, rtol=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import array_api_strict
 import numpy as np
@@ -166,7 +166,7 @@ def test_wrong_returns_of_a_vectorised_function(value: Any, match: str) -> None:
 
 
 def test_wrong_gradients() -> None:
-    options = {"method": "gd", "step": 0.1, "max_iter": 2}
+    options: dict[str, Any] = {"method": "gd", "step": 0.1, "max_iter": 2}
     with pytest.raises(ValueError, match=r"`grad` must return an array of shape \(2,\), got shape \(3,\)"):
         slgh.minimize(fun, [1.0, 2.0], grad=lambda x: np.ones(3), **options)
     with pytest.raises(ValueError, match=r"`grad` must return one gradient a point, shape \(1, 2\)"):
@@ -184,7 +184,7 @@ def test_wrong_data() -> None:
 
 
 def test_a_vectorised_function_cannot_write_into_our_points() -> None:
-    def careless(x):
+    def careless(x: Any) -> Any:
         x *= 0
         return x.sum(axis=-1)
 
@@ -193,7 +193,7 @@ def test_a_vectorised_function_cannot_write_into_our_points() -> None:
 
 
 def test_a_point_function_may_do_with_its_point_what_it_likes() -> None:
-    def careless(x):
+    def careless(x: Any) -> Any:
         value = fun(x)
         x[:] = -99
         return value
@@ -215,17 +215,30 @@ def test_lists_integers_and_scalars_become_float64() -> None:
 
 
 def test_args_are_passed_as_in_scipy() -> None:
-    seen = []
-    slgh.minimize(lambda x, a, b: seen.append((a, b)) or 0.0, [1.0], args=(1, 2), **GOOD)
-    slgh.minimize(lambda x, a: seen.append((a,)) or 0.0, [1.0], args=7, **GOOD)
+    seen: list[tuple[int, ...]] = []
+
+    def note(x: Any, *args: int) -> float:
+        seen.append(args)
+        return 0.0
+
+    slgh.minimize(note, [1.0], args=(1, 2), **GOOD)
+    slgh.minimize(note, [1.0], args=cast(Any, 7), **GOOD)
     assert set(seen) == {(1, 2), (7,)}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_numpy_scalars_are_numbers(dtype: type) -> None:
-    plain = {"t1": 1.0, "step": 0.1, "gamma": 0.9, "samples": 3, "max_iter": 7, "max_evals": 40, "seed": 3}
-    scalars = {n: np.float64(v) if isinstance(v, float) else np.int64(v) for n, v in plain.items()}
-    x0 = np.array([1.0, 2.0], dtype)
+    plain: dict[str, Any] = {
+        "t1": 1.0,
+        "step": 0.1,
+        "gamma": 0.9,
+        "samples": 3,
+        "max_iter": 7,
+        "max_evals": 40,
+        "seed": 3,
+    }
+    scalars: dict[str, Any] = {n: np.float64(v) if isinstance(v, float) else np.int64(v) for n, v in plain.items()}
+    x0: np.ndarray = np.array([1.0, 2.0], dtype)
     expected = slgh.minimize(fun, x0, method="zoslgh_r", **plain)
     found = slgh.minimize(fun, x0, method="zoslgh_r", **scalars, workers=np.int64(1))
     assert found.x.dtype == dtype
@@ -236,13 +249,13 @@ def test_numpy_scalars_are_numbers(dtype: type) -> None:
 def test_a_function_may_reuse_the_array_it_returns() -> None:
     buffer = np.empty(4)
 
-    def frugal(x):
+    def frugal(x: Any) -> Any:
         if len(x) != 4:
             return fun(x)
         buffer[:] = fun(x)
         return buffer
 
-    options = {
+    options: dict[str, Any] = {
         "t1": 1.0,
         "step": 0.05,
         "samples": 3,
@@ -260,7 +273,7 @@ def test_a_function_may_reuse_the_array_it_returns() -> None:
 
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_a_stop_iteration_in_the_function_is_an_exception_like_any_other(vectorized: bool) -> None:
-    def broken(x):
+    def broken(x: Any) -> Any:
         raise StopIteration("the user's own")
 
     with pytest.raises((StopIteration, RuntimeError)) as caught:

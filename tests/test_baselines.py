@@ -85,7 +85,7 @@ def test_power_gs(halving: float | None) -> None:
 
 
 def test_power_gs_scales_with_its_sharpness() -> None:
-    common = {"method": "power_gs", "step": 0.1, "t1": 0.5, "samples": 8, "max_iter": T, "seed": SEED}
+    common: dict[str, Any] = {"method": "power_gs", "step": 0.1, "t1": 0.5, "samples": 8, "max_iter": T, "seed": SEED}
     plain = slgh.minimize(f, X0, sharpness=0.7, **common)
     scaled = slgh.minimize(lambda x: 2.0**30 * f(x), X0, sharpness=0.7 * 2.0**-30, **common)
     np.testing.assert_array_equal(scaled.x, plain.x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import Bounds
 
 import slgh
-from cases import CASES, Case, fun, grad, starts
+from cases import CASES, Case, fun, grad, noting, starts
 from slgh.engine.bounds import Box, read_bounds
 from slgh.problems import rosenbrock
 
@@ -46,15 +48,12 @@ def test_no_method_evaluates_outside_the_box(case: Case) -> None:
     low, high = np.array([-2.0, -2.0, -INF, 0.5]), np.array([0.5, 2.0, 1.0, 0.5])
     seen: list[np.ndarray] = []
 
-    def watched(x, *extra):
+    def note(x: Any, *extra: Any) -> None:
         seen.append(np.reshape(x, (-1, 4)).copy())
-        return fun(x, *extra)
 
-    options = (
-        {"grad": lambda x, *e: seen.append(np.reshape(x, (-1, 4)).copy()) or grad(x, *e)} if case.first_order else {}
-    )
+    options = {"grad": noting(note, grad)} if case.first_order else {}
     x0 = np.clip(starts(2), low, high)
-    result = case.run(x0, fun=watched, batched=True, bounds=Bounds(low, high), history="x", **options)
+    result = case.run(x0, fun=noting(note, fun), batched=True, bounds=Bounds(low, high), history="x", **options)
     points = np.concatenate([*seen, result.x, result.x_best, result.xhat, *result.history["x"]])
     assert ((points >= low) & (points <= high)).all()
 
@@ -72,10 +71,10 @@ def test_a_minimum_on_the_boundary_is_found() -> None:
 
 
 def test_a_fixed_variable_does_not_disturb_the_others() -> None:
-    def steep(x):
+    def steep(x: Any) -> Any:
         return 1000 * x[..., 0] + (x[..., 1:] ** 2).sum(axis=-1)
 
-    def slope(x):
+    def slope(x: Any) -> Any:
         return np.concatenate([np.full((*x.shape[:-1], 1), 1000.0), 2 * x[..., 1:]], axis=-1)
 
     bounds = [(2, 2), (-5, 5), (-5, 5)]
@@ -117,6 +116,7 @@ def test_wrong_bounds_are_errors(bounds: object, match: str) -> None:
 
 def test_none_is_no_bound() -> None:
     box = read_bounds([(None, 1), (0, None)], 2, np.float64)
+    assert box is not None
     np.testing.assert_array_equal(box.low, [-INF, 0])
     assert read_bounds([(None, None)] * 2, 2, np.float64) is None
     assert read_bounds(None, 2, np.float64) is None

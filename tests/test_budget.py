@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slgh
-from cases import CASES, fun, grad, starts
+from cases import CASES, fun, grad, noting, starts
 
 
 @given(
@@ -23,15 +25,15 @@ from cases import CASES, fun, grad, starts
 def test_max_evals_is_never_exceeded(name: str, max_evals: int, samples: int, B: int, bad: bool) -> None:
     case, calls = CASES[name], {"fun": 0, "grad": 0}
 
-    def counted(what, function):
-        def call(x, *extra):
+    def counted(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(x: Any, *extra: Any) -> Any:
             calls[what] += int(np.prod(x.shape[1:-1])) * x.shape[0]
             values = function(x, *extra)
             return np.where(values > 1, np.nan, values) if bad else values
 
         return call
 
-    options = {"grad": counted("grad", grad)} if case.first_order else {}
+    options: dict[str, Any] = {"grad": counted("grad", grad)} if case.first_order else {}
     if name != "gd":
         options["samples"] = max(samples, 2) if case.method == "power_gs" else samples
     result = case.run(starts(B), fun=counted("fun", fun), batched=True, max_evals=max_evals, max_iter=None, **options)
@@ -47,11 +49,11 @@ def test_max_evals_is_never_exceeded(name: str, max_evals: int, samples: int, B:
 def test_a_point_function_is_called_as_often_as_told(name: str, max_evals: int) -> None:
     case, calls = CASES[name], []
 
-    def one(x, *extra):
+    def one(x: Any, *extra: Any) -> Any:
         calls.append(1)
         return float(fun(x, *extra))
 
-    options = {"grad": lambda x: calls.append(1) or grad(x)} if case.first_order else {}
+    options = {"grad": noting(lambda x: calls.append(1), grad)} if case.first_order else {}
     result = case.run(starts(1)[0], fun=one, vectorized=False, max_evals=max_evals, max_iter=None, **options)
     assert len(calls) == result.nfev + result.njev <= max_evals
 
@@ -78,7 +80,7 @@ def test_zero_iterations_evaluate_the_start() -> None:
 
 def test_max_seconds_stops_in_time() -> None:
     start = time.monotonic()
-    slow = lambda x: time.sleep(0.002) or float(fun(x))  # noqa: E731
+    slow = noting(lambda x: time.sleep(0.002), lambda x: float(fun(x)))
     result = CASES["zoslgh_r"].run(starts(1)[0], fun=slow, vectorized=False, max_iter=None, max_seconds=0.2)
     assert result.status == slgh.Status.MAX_SECONDS
     assert time.monotonic() - start < 2
@@ -95,7 +97,7 @@ def test_the_target_is_kept_to() -> None:
 
 
 def test_without_limits_there_is_a_stated_default() -> None:
-    quick = {"vectorized": True, "history": 0}
+    quick: dict[str, Any] = {"vectorized": True, "history": 0}
     auto = slgh.minimize(fun, np.ones(4), seed=0, **quick)
     assert auto.nfev <= 1000 + 200 * 4
     plain = slgh.minimize(fun, np.ones(1), method="gd", grad=grad, step=1e-3, **quick)
@@ -113,6 +115,6 @@ def test_without_limits_there_is_a_stated_default() -> None:
         ({"target": "low"}, "`target` must be a real number"),
     ],
 )
-def test_wrong_limits_are_errors(options: dict, match: str) -> None:
+def test_wrong_limits_are_errors(options: dict[str, Any], match: str) -> None:
     with pytest.raises((ValueError, TypeError), match=match):
         CASES["zoslgh_r"].run(starts(1)[0], **options)

@@ -14,26 +14,8 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, Case, fun, grad, starts
+from cases import CASES, Case, Stopper, assert_same, every_method, fails_after, fun, grad, noting, starts
 from slgh.engine import checkpoint
-from test_methods import assert_same, every_method
-
-
-class Stopper(Exception):
-    """Raised by a function that has had enough."""
-
-
-def fails_after(n: int) -> Any:
-    """`fun` that raises at its n-th call."""
-    calls = []
-
-    def failing(x, *extra):
-        calls.append(1)
-        if len(calls) == n:
-            raise Stopper
-        return fun(x, *extra)
-
-    return failing
 
 
 @every_method
@@ -41,7 +23,7 @@ def fails_after(n: int) -> Any:
 def test_a_run_that_was_broken_off_is_continued_bit_for_bit(case: Case, at: int, tmp_path: Path) -> None:
     whole = case.run(starts(3), batched=True, history="full")
     file = tmp_path / "run.npz"
-    options = {"batched": True, "history": "full", "checkpoint": file}
+    options: dict[str, Any] = {"batched": True, "history": "full", "checkpoint": file}
     with pytest.raises(Stopper) as caught:
         case.run(starts(3), fun=fails_after(at), **options)
     assert "complete iterations, saved in" in caught.value.__notes__[0]
@@ -51,7 +33,7 @@ def test_a_run_that_was_broken_off_is_continued_bit_for_bit(case: Case, at: int,
 @every_method
 def test_a_batch_of_which_some_have_ended_is_continued(case: Case, tmp_path: Path) -> None:
     free = case.run(starts(6), batched=True)
-    options = {"batched": True, "target": float(np.median(free.fun_best)) + 1e-9}
+    options: dict[str, Any] = {"batched": True, "target": float(np.median(free.fun_best)) + 1e-9}
     whole = case.run(starts(6), **options)
     file = tmp_path / "run.npz"
     with pytest.raises(Stopper):
@@ -61,7 +43,7 @@ def test_a_batch_of_which_some_have_ended_is_continued(case: Case, tmp_path: Pat
 
 def test_large_noise_is_rewound_too(tmp_path: Path) -> None:
     d = 50_000
-    options = {
+    options: dict[str, Any] = {
         "method": "zoslgh_r",
         "t1": 1.0,
         "step": 1e-6,
@@ -80,7 +62,7 @@ def test_a_finished_run_is_not_run_again_and_can_be_extended(tmp_path: Path) -> 
     case, file = CASES["zoslgh_r"], tmp_path / "run.npz"
     first = case.run(starts(1)[0], max_iter=20, checkpoint=file)
     calls = []
-    again = case.run(starts(1)[0], max_iter=20, checkpoint=file, fun=lambda x: calls.append(len(x)) or fun(x))
+    again = case.run(starts(1)[0], max_iter=20, checkpoint=file, fun=noting(lambda x: calls.append(len(x)), fun))
     assert_same(first, again)
     assert calls == [1]
     longer = case.run(starts(1)[0], max_iter=45, checkpoint=file)
@@ -100,7 +82,7 @@ def test_a_planned_run_cannot_be_extended_and_says_so(tmp_path: Path) -> None:
 def test_a_thinned_history_of_ended_problems_is_continued(at: int, tmp_path: Path) -> None:
     case = CASES["zoslgh_r"]
     target = float(np.median(case.run(starts(6), batched=True).fun_best)) + 1e-9
-    options = {"batched": True, "target": target, "history": 8}
+    options: dict[str, Any] = {"batched": True, "target": target, "history": 8}
     whole = case.run(starts(6), **options)
     with pytest.raises(Stopper):
         case.run(starts(6), fun=fails_after(at), checkpoint=tmp_path / "run", **options)
@@ -129,7 +111,7 @@ def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None
         def apply(self, x: Any, estimate: Any, t: Any, state: Any, xp: Any) -> tuple[Any, tuple[Any, ...]]:
             return x - self.step * estimate.g, state
 
-    options = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
+    options: dict[str, Any] = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
     first = slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options)
     assert_same(slgh.minimize(fun, starts(1)[0], update=Own(0.1), **options), first)
     with pytest.raises(ValueError, match="its method is"):
@@ -151,7 +133,7 @@ class ScaledDescent:
 
 
 def test_a_part_may_hold_an_array(tmp_path: Path) -> None:
-    options = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
+    options: dict[str, Any] = {"method": "zosgd", "t1": 0.1, "max_iter": 5, "seed": 0, "checkpoint": tmp_path / "run"}
     first = slgh.minimize(fun, starts(1)[0], update=ScaledDescent(steps=np.full(4, 0.1)), **options)
     assert_same(slgh.minimize(fun, starts(1)[0], update=ScaledDescent(steps=np.full(4, 0.1)), **options), first)
     with pytest.raises(ValueError, match="its method is"):
@@ -185,7 +167,7 @@ if mode == "mid-write":
         original(handle, *args, **arrays)
     np.savez = savez
 
-def f(x):
+def f(x: Any) -> Any:
     if mode == "slow":
         time.sleep(0.0002)
     return ((x - 1) ** 2).sum(axis=-1)
@@ -198,23 +180,27 @@ print(result.x.tobytes().hex(), result.nfev.tolist())
 """
 
 
-def child(mode: str, file: Path, T: int) -> subprocess.Popen:
+def child(mode: str, file: Path, T: int) -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", CHILD, mode, str(file), str(T)], stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_run_killed_in_the_middle_of_a_write_is_continued_bit_for_bit(tmp_path: Path) -> None:
     plain, _ = child("plain", tmp_path / "whole", 60).communicate()
     killed = child("mid-write", tmp_path / "run", 60)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert list(tmp_path.glob("run.*.tmp")), "the half-written file is there"
-    meta, _ = checkpoint.read(tmp_path / "run")
+    found = checkpoint.read(tmp_path / "run")
+    assert found is not None
+    meta, _ = found
     assert 0 < meta["k"] < 60
     resumed, _ = child("plain", tmp_path / "run", 60).communicate()
     assert resumed == plain
     assert not list(tmp_path.glob("*.tmp")), "and was cleared away"
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_is_continued_bit_for_bit(tmp_path: Path) -> None:
     T = 400
     plain, _ = child("plain", tmp_path / "whole", T).communicate()
@@ -256,7 +242,9 @@ def test_any_other_file_is_an_error(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_version_is_an_error(tmp_path: Path) -> None:
     file = saved(tmp_path)
-    meta, arrays = checkpoint.read(file)
+    found = checkpoint.read(file)
+    assert found is not None
+    meta, arrays = found
     checkpoint.write(file, meta | {"slgh": 99}, arrays)
     with pytest.raises(ValueError, match="has format 99, this version reads 3"):
         CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
@@ -276,7 +264,7 @@ def test_a_checkpoint_of_another_version_is_an_error(tmp_path: Path) -> None:
         ({"update": "adam"}, "method"),
     ],
 )
-def test_a_checkpoint_of_another_run_is_an_error(change: dict, what: str, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_run_is_an_error(change: dict[str, Any], what: str, tmp_path: Path) -> None:
     file = saved(tmp_path)
     options = {"x0": starts(1)[0]} | change
     with pytest.raises(ValueError, match=f"belongs to another run: its {what} is"):
@@ -289,7 +277,7 @@ def test_a_place_that_cannot_be_written_is_an_error_before_anything_is_evaluated
     calls: list[int] = []
     for place in (tmp_path / "no" / "such" / "folder", blocked / "run"):
         with pytest.raises(OSError, match="`checkpoint` must be a file that can be written"):
-            CASES["zoslgh_r"].run(starts(1)[0], checkpoint=place, fun=lambda x: calls.append(1) or fun(x))
+            CASES["zoslgh_r"].run(starts(1)[0], checkpoint=place, fun=noting(lambda x: calls.append(1), fun))
     assert not calls
 
 
@@ -309,7 +297,9 @@ def test_a_disk_that_fills_up_does_not_end_the_run(tmp_path: Path, monkeypatch: 
         result = case.run(starts(1)[0], checkpoint=slgh.Checkpoint(path=file, every_iterations=1))
     assert len(warned) == 1
     assert_same(result, whole)
-    assert checkpoint.read(file)[0]["k"] == 4
+    found = checkpoint.read(file)
+    assert found is not None
+    assert found[0]["k"] == 4
 
 
 def test_wrong_settings_are_errors() -> None:
@@ -324,7 +314,7 @@ def test_gradients_are_saved_too(tmp_path: Path) -> None:
     whole = case.run(starts(1)[0])
     calls = []
 
-    def failing(x):
+    def failing(x: Any) -> Any:
         calls.append(1)
         if len(calls) == 8:
             raise Stopper
@@ -338,7 +328,7 @@ def test_gradients_are_saved_too(tmp_path: Path) -> None:
 def test_a_run_that_averages_its_last_tenth_cannot_be_extended(tmp_path: Path) -> None:
     params = {"t1": 0.5, "samples": 3, "schedule": "ratio", "gamma": 0.95}
     case = dataclasses.replace(CASES["scale_free stochastic"], params=params)
-    options = {"checkpoint": tmp_path / "run"}
+    options: dict[str, Any] = {"checkpoint": tmp_path / "run"}
     case.run(starts(1)[0], max_iter=20, **options)
     with pytest.raises(ValueError, match="number of iterations, which the method plans by is 20, here it is 40"):
         case.run(starts(1)[0], max_iter=40, **options)

@@ -22,11 +22,12 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, fun, starts
+from cases import CASES, Stopper, assert_same, fails_after, fun, starts
 from slgh import files
 from slgh.engine import checkpoint
-from test_checkpoint import Stopper, fails_after
-from test_methods import assert_same
+
+ODD_VALUES: list[Any] = [None, "x", -1, 0.5, True, [], [1], {}, 2**70]
+
 
 CASE = CASES["zoslgh_r"]
 X0 = starts(1)[0]
@@ -227,7 +228,7 @@ LIMITED = """
 import resource, sys, warnings
 import numpy as np, slgh
 
-def f(x):
+def f(x: Any) -> Any:
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
     return ((x - 1) ** 2).sum()
 
@@ -432,6 +433,7 @@ def changed(array: np.ndarray) -> Iterator[np.ndarray]:
         yield np.full_like(array, np.nan)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_changed_run_is_one_clear_error_or_goes_on(
@@ -453,7 +455,7 @@ def test_a_changed_run_is_one_clear_error_or_goes_on(
         edits += [(meta, arrays | {key: np.asarray(other)}) for other in changed(arrays[key])]
     for key in meta.keys() - {"slgh"} if name != "auto" else ():
         edits.append(({n: m for n, m in meta.items() if n != key}, arrays))
-        edits += [(meta | {key: other}, arrays) for other in (None, "x", -1, 0.5, True, [], [1], {}, 2**70)]
+        edits += [(meta | {key: other}, arrays) for other in ODD_VALUES]
     refused = 0
     for meta_edit, array_edit in edits:
         checkpoint.write(file, meta_edit, array_edit)

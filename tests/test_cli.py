@@ -85,6 +85,7 @@ def test_problems_lists_all_of_them_with_what_is_known(monkeypatch: pytest.Monke
     assert [name for name, entry in found.items() if not entry["any_d"]] == ["himmelblau"]
 
 
+@pytest.mark.slow
 def test_the_examples_under_the_problems_can_be_copied_and_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shown = [line for line in run(app, ["problems"]).stdout.splitlines() if line.startswith("slgh ")]
@@ -133,6 +134,7 @@ def test_help_shows_subscripts_and_not_markup(command: str) -> None:
     assert "sum(x[i]**2 for i in range(d))" in " ".join(run(app, [command, "--help"]).output.replace("│", "").split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "examples"), [("minimize", 2), ("probe", 1)])
 def test_the_examples_of_the_help_run(
     command: str, examples: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,6 +177,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str]) -> None:
     reader, writer = os.pipe()
@@ -201,6 +204,7 @@ def complete(line: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_methods_and_problems() -> None:
     assert complete("slgh pro") == ["probe", "problems"]
     assert complete("slgh minimize x --method zoslgh") == ["zoslgh_r", "zoslgh_d"]
@@ -208,7 +212,8 @@ def test_the_shell_completes_commands_methods_and_problems() -> None:
 
 
 def test_python_m_slgh_is_the_command_and_prints_a_script_for_the_shell() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "slgh", "--show-completion", "bash"], capture_output=True, text=True, check=False
-    )
+    # Typer finds the shell among the parent processes, unless this tells it to read the argument.
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-m", "slgh", "--show-completion", "bash"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert "_SLGH_COMPLETE" in shown.stdout, shown

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -23,6 +23,8 @@ from slgh.paper.attack.settings import PAPER
 from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import network, save_weights
 from slgh.paper.networks.training import fresh
+
+pytestmark = pytest.mark.slow
 
 MINE = """
 import os
@@ -161,7 +163,7 @@ def attack(*arguments: str) -> dict[str, Any]:
     """The JSON of an attack."""
     result = run(*arguments, "--json", "-")
     assert result.exit_code in (0, 3), result.output
-    return json.loads(result.stdout)
+    return cast(dict[str, Any], json.loads(result.stdout))
 
 
 def column(found: dict[str, Any], name: str) -> list[Any]:

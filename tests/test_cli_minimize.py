@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import slgh
+from cases import find
 from slgh.cli import app
 from slgh.cli.common import console
 from slgh.cli.errors import EXIT_CODES, in_options
@@ -26,6 +27,7 @@ from slgh.cli.job import choose_history
 from slgh.cli.outcome import show_point
 from slgh.cli.probe import with_error
 from slgh.engine import checkpoint
+from slgh.plotting import plots
 from slgh.smoothing.closed_form import UnsmoothedFormula
 from slgh.smoothing.formula import read_formula
 
@@ -137,7 +139,7 @@ def minimize(*arguments: str) -> dict[str, Any]:
     """The JSON of a run that must end as planned."""
     result = run("minimize", *arguments, "--json", "-")
     assert result.exit_code in (0, 3), result.output
-    return json.loads(result.stdout)
+    return cast(dict[str, Any], json.loads(result.stdout))
 
 
 BAD = {
@@ -436,6 +438,7 @@ def told(*arguments: str, label: str) -> list[str]:
     return [line.removeprefix(label).strip() for line in lines if line.split(" ")[0] == label]
 
 
+@pytest.mark.slow
 def test_what_was_assumed_is_noted() -> None:
     scale = "t1 = 1 was assumed, since x0 = 0 tells no scale: pass --t1 or --bounds."
     budget = "--max-evals 1400 was taken, the default in 2 variables."
@@ -589,6 +592,7 @@ def test_all_iterates_are_kept_for_the_picture_where_they_fit_into_memory() -> N
     assert choose_history(2, {**none, "max_seconds": 1.0}, planned=False, path=True) == 1000
 
 
+@pytest.mark.slow
 def test_the_path_is_drawn_by_default_and_the_file_replaced(folder: Path) -> None:
     (folder / "slgh-path.png").write_text("old")
     result = run("minimize", "x**4 - 3*x**2 + x", "--x0", "2", "--max-evals", "100")
@@ -597,6 +601,7 @@ def test_the_path_is_drawn_by_default_and_the_file_replaced(folder: Path) -> Non
     assert (folder / "slgh-path.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "begins"), [("a.svg", b"<?xml"), ("a.pdf", b"%PDF"), ("a.html", b"<!")])
 def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None:
     result = run("minimize", "himmelblau", "--max-evals", "100", "--plot", name)
@@ -614,7 +619,7 @@ def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None
 def test_the_axes_of_the_path_are_the_variables_of_the_formula(
     formula: str, labels: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    figures, plot = [], slgh.plotting.plots.plot
+    figures, plot = [], plots.plot
 
     def watched(*args: Any, **options: Any) -> Any:
         figures.append(plot(*args, **options))
@@ -635,6 +640,7 @@ def test_runs_in_many_variables_and_stochastic_ones_are_drawn_without_the_functi
     assert (folder / "b.png").exists()
 
 
+@pytest.mark.slow
 def test_a_function_that_fails_where_only_the_picture_asks_loses_neither_picture_nor_result(folder: Path) -> None:
     arguments = ["--fun", "mine:fails_far_away", "--x0", "2.4", "--max-evals", "200"]
     result = run("minimize", *arguments, "--t1", "0.02", "--seed", "0", "--plot", "a.png")
@@ -690,6 +696,7 @@ def differences(found: dict[str, Any], other: dict[str, Any]) -> set[str]:
     return {name for name in found.keys() | other.keys() if found.get(name) != other.get(name)} - {"seconds"}
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) -> None:
     process = start("minimize", *SLOW, "--run", "kept", "--max-evals", "800", "--save-every", "0", "--no-plot")
     wait_for(folder / "kept", 5)
@@ -705,6 +712,7 @@ def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) ->
     assert (kept["x"], kept["repeat"]) == (expected["x"], expected["repeat"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_what_there_is_and_how_to_go_on(folder: Path) -> None:
     process = start("minimize", *SLOW, "--run", "my run", "--max-evals", "800", "--save-every", "0", "--no-plot")
     wait_for(folder / "my run", 5)
@@ -760,6 +768,7 @@ def test_a_resumed_run_says_which_time_it_counts_and_where_it_began(folder: Path
     assert " s in this sitting\n" in resumed.stdout
 
 
+@pytest.mark.slow
 def test_a_run_without_a_picture_is_resumed_and_repeated_without_one(folder: Path) -> None:
     first = run("minimize", "x**2", "--x0", "1", *QUICK, "--run", "kept")
     assert "--no-plot" in first.stdout
@@ -923,6 +932,7 @@ def test_what_probe_refuses(arguments: list[str], fragment: str) -> None:
     assert fragment in refuse("probe", *arguments)
 
 
+@pytest.mark.slow
 def test_workers_import_the_function_themselves(folder: Path) -> None:
     arguments = ["--fun", "mine.py:sphere", "--x0", "0,0", "--max-evals", "60", "--seed", "7", "--json", "-"]
     command = [sys.executable, "-m", "slgh", "minimize", *arguments, "--workers", "2"]
@@ -959,14 +969,16 @@ def test_a_picture_that_was_asked_for_and_cannot_be_drawn_is_an_error(monkeypatc
     assert "drawn     nothing: " in default.stdout
 
 
+@pytest.mark.slow
 def test_a_page_shows_f_where_auto_records_means(folder: Path) -> None:
     assert run("minimize", "ackley", "--max-evals", "400", *SEED, "--plot", "a.html").exit_code == 0
-    data = json.loads(re.search(r'type="application/json">(.*?)</script>', (folder / "a.html").read_text())[1])
+    data = json.loads(find(r'type="application/json">(.*?)</script>', (folder / "a.html").read_text())[1])
     path = data["paths"][0]
     first = np.frombuffer(base64.b64decode(path["fun"]), "<f8")[0]
     assert first == pytest.approx(slgh.problems.ackley().fun(np.array([5.0, 5.0])))
 
 
+@pytest.mark.slow
 def test_a_run_without_a_recorded_path_says_so() -> None:
     slow = ["--method", "slgh_r", "--t1", "2", "--step", "1e-4", "--max-seconds", "0.2"]
     result = run("minimize", "himmelblau", *slow)
@@ -975,7 +987,7 @@ def test_a_run_without_a_recorded_path_says_so() -> None:
 
 def test_the_command_to_repeat_works_after_two_dashes() -> None:
     first = run("minimize", "--x0", "1", "--max-evals", "50", "--no-plot", "--", "-cos(x)")
-    again = re.search(r"^again +slgh (.*)$", first.stdout, re.MULTILINE)[1]
+    again = find(r"^again +slgh (.*)$", first.stdout, re.MULTILINE)[1]
     assert run(*shlex.split(again)).exit_code == 0
 
 
@@ -1004,6 +1016,6 @@ def test_a_json_file_that_cannot_be_written_after_all_is_no_bad_input() -> None:
 
 def test_the_block_of_the_documentation_is_what_is_printed() -> None:
     page = (Path(__file__).parent.parent / "docs" / "command_line.md").read_text()
-    command, shown = re.search(r"```sh\nslgh (.*?)\n```.*?```text\n(.*?)```", page, re.DOTALL).groups()
+    command, shown = find(r"```sh\nslgh (.*?)\n```.*?```text\n(.*?)```", page, re.DOTALL).groups()
     seconds = re.compile(r"[\d.e-]+ s$", re.MULTILINE)
     assert seconds.sub("# s", run(*shlex.split(command)).stdout) == seconds.sub("# s", shown)

@@ -23,6 +23,8 @@ from slgh.paper.output import UNFINISHED
 from slgh.paper.store import Store
 from slgh.plotting.table import Table
 
+pytestmark = pytest.mark.slow
+
 run = CliRunner().invoke
 
 
@@ -294,5 +296,5 @@ NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
 def compare(ours: str, documented: str) -> None:
     """The same words, and figures that other processors may round otherwise."""
     assert NUMBER.sub("#", ours) == NUMBER.sub("#", documented)
-    figures = [[float(n) for n in NUMBER.findall(text)] for text in (ours, documented)]
-    np.testing.assert_allclose(*figures, rtol=2e-3, atol=2e-3)
+    found, expected = ([float(n) for n in NUMBER.findall(text)] for text in (ours, documented))
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)

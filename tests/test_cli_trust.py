@@ -11,7 +11,7 @@ import sys
 import unicodedata
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def make_run(*arguments: str, place: str = "kept") -> dict[str, Any]:
     """Make a run in a folder; returns its result."""
     result = run("minimize", *arguments, *QUICK, "--run", place, "--json", "-")
     assert result.exit_code in (0, 3), result.output
-    return json.loads(result.stdout)
+    return cast(dict[str, Any], json.loads(result.stdout))
 
 
 @cache
@@ -384,7 +384,7 @@ class Exploit:
 
 
 def write_pickle(file: Path, *names: str) -> None:
-    np.savez(file, **dict.fromkeys(names, np.array([Exploit()], dtype=object)))
+    np.savez(file, allow_pickle=True, **dict.fromkeys(names, np.array([Exploit()], dtype=object)))
 
 
 def test_no_checkpoint_is_unpickled(folder: Path) -> None:
@@ -394,6 +394,7 @@ def test_no_checkpoint_is_unpickled(folder: Path) -> None:
     assert not (folder / "hacked").exists()
 
 
+@pytest.mark.slow
 def test_no_image_weight_or_attack_is_unpickled(folder: Path) -> None:
     pytest.importorskip("torch")
     write_pickle(Path("images.npz"), "images", "labels")

@@ -121,7 +121,8 @@ def test_watched_ends_at_the_last_target_and_fills_the_budgets() -> None:
 
 
 def test_noisy_quality_is_the_noise_free_value_of_what_was_evaluated() -> None:
-    place, clean, seen = Place(suite="bbob-noisy", d=20, f=107, i=6), BareProblem("bbob", 1, 20, 6), []
+    place, clean = Place(suite="bbob-noisy", d=20, f=107, i=6), BareProblem("bbob", 1, 20, 6)
+    seen: list[Any] = []
 
     def search(fun: Any, x0: Any, lower: Any, upper: Any, budget: int, seed: int) -> None:
         rng = np.random.default_rng(seed)

@@ -20,6 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
 ]
 
+runs_at_once = pytest.mark.parametrize("n", [2, 10, pytest.param(100, marks=pytest.mark.slow)])
+
 
 def valley(x: Any) -> float:
     """Rosenbrock's function."""
@@ -47,7 +49,7 @@ def assert_alone(found: slgh.Result, i: int) -> None:
     assert (found.fun, found.nfev, found.status) == (expected.fun, expected.nfev, expected.status)
 
 
-@pytest.mark.parametrize("n", [2, 10, 100])
+@runs_at_once
 def test_optimizers_interleaved_in_one_thread(n: int) -> None:
     optimizers = [slgh.Optimizer(**options(i)) for i in range(n)]
     while not all(opt.stop() for opt in optimizers):
@@ -58,7 +60,7 @@ def test_optimizers_interleaved_in_one_thread(n: int) -> None:
         assert_alone(optimizers[i].result, i)
 
 
-@pytest.mark.parametrize("n", [2, 10, 100])
+@runs_at_once
 def test_optimizers_in_threads(n: int) -> None:
     found: dict[int, slgh.Result] = {}
 
@@ -79,7 +81,7 @@ def test_optimizers_in_threads(n: int) -> None:
         assert_alone(found[i], i)
 
 
-@pytest.mark.parametrize("n", [2, 10, 100])
+@runs_at_once
 def test_optimizers_in_asyncio(n: int) -> None:
     async def drive(i: int) -> slgh.Result:
         opt = slgh.Optimizer(**options(i))
@@ -96,7 +98,7 @@ def test_optimizers_in_asyncio(n: int) -> None:
         assert_alone(found[i], i)
 
 
-@pytest.mark.parametrize("n", [2, 10, 100])
+@runs_at_once
 def test_minimize_runs_beside_optimizers_that_wait(n: int) -> None:
     waiting = [slgh.Optimizer(**options(i)) for i in range(n)]
     for opt in waiting:
@@ -109,16 +111,18 @@ def test_minimize_runs_beside_optimizers_that_wait(n: int) -> None:
         assert_alone(waiting[i].result, i)
 
 
+@pytest.mark.slow
 def test_minimize_runs_inside_the_function_of_minimize() -> None:
     def outer(x: Any) -> float:
-        return float(x[0] ** 2) + slgh.minimize(lambda y: float((y[0] - x[0]) ** 2), [0.5], max_evals=30, seed=0).fun
+        inner = slgh.minimize(lambda y: float((y[0] - x[0]) ** 2), [0.5], max_evals=30, seed=0)
+        return float(x[0] ** 2 + inner.fun)
 
     direct = slgh.minimize(outer, [2.0], max_evals=30, seed=1)
     assert direct.nfev <= 30
     assert direct.fun < 1
 
     def twice(x: Any) -> float:
-        return slgh.minimize(outer, x, max_evals=24, seed=0).fun
+        return float(slgh.minimize(outer, x, max_evals=24, seed=0).fun)
 
     assert slgh.minimize(twice, [2.0], max_evals=24, seed=1).nfev <= 24
 
@@ -128,7 +132,8 @@ def test_slow_runs_in_threads_do_not_wait_for_each_other() -> None:
     inside, release = threading.Event(), threading.Event()
 
     def blocked(x: Any) -> float:
-        if calls.append(1) or len(calls) == 12:
+        calls.append(1)
+        if len(calls) == 12:
             inside.set()
             release.wait(60)
         return valley(x)

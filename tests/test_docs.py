@@ -26,6 +26,8 @@ import slgh
 from slgh.cli import app
 from slgh.method import METHODS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

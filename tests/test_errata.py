@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from cases import find
 from slgh.paper import errata
 from slgh.paper.errata import claims, confirmed, hole, proofs, tables
-from slgh.paper.errata.erratum import Measurement
+from slgh.paper.errata.erratum import Erratum, Measurement
 from slgh.paper.experiments.paper_table import unit
 
 PAGE = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
@@ -197,7 +198,7 @@ class TestPage:
     @staticmethod
     def rows() -> dict[str, tuple[str, ...]]:
         """The committed table, by its first column."""
-        table = re.search(r"<!-- slgh reproduce errata -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)[1]
+        table = find(r"<!-- slgh reproduce errata -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)[1]
         found = [
             tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1])
             for line in table.strip().splitlines()
@@ -221,5 +222,5 @@ class TestPage:
         )
 
     @pytest.mark.parametrize("it", errata.ERRATA, ids=lambda it: it.name)
-    def test_each_has_a_section(self, it: errata.Erratum) -> None:
+    def test_each_has_a_section(self, it: Erratum) -> None:
         assert re.search(rf"^### .*{re.escape(it.name)}", PAGE, re.MULTILINE | re.IGNORECASE)

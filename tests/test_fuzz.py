@@ -24,6 +24,8 @@ from fuzz.target import Case, Violation
 from fuzz.targets import available, load
 from fuzz.worker import case_of, run_case, signature
 
+pytestmark = pytest.mark.slow
+
 SECONDS = 5.0
 """Time for each target."""
 

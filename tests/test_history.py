@@ -6,15 +6,15 @@ import dataclasses
 import tracemalloc
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, fun, starts
+from cases import CASES, Stopper, fails_after, fun, starts
 from slgh.engine import history as histories
 from slgh.engine.history import History, HistoryRow
-from test_checkpoint import Stopper, fails_after
 
 CASE = CASES["zoslgh_r"]
 
@@ -70,7 +70,7 @@ def test_the_callback_sees_each_iteration() -> None:
 def test_scipys_callback_signature_works() -> None:
     seen = []
 
-    def callback(*, intermediate_result):
+    def callback(*, intermediate_result: slgh.Result) -> Any:
         seen.append(intermediate_result.fun)
 
     CASE.run(starts(1)[0], callback=callback, max_iter=3)
@@ -78,7 +78,7 @@ def test_scipys_callback_signature_works() -> None:
 
 
 def test_true_or_stop_iteration_stops_and_nothing_else() -> None:
-    def stops(result):
+    def stops(result: slgh.Result) -> Any:
         if result.nit == 4:
             raise StopIteration
 
@@ -113,7 +113,7 @@ def test_builtins_are_callbacks() -> None:
 
 def test_an_exception_in_the_callback_arrives() -> None:
     with pytest.raises(KeyError, match="mine"):
-        CASE.run(starts(1)[0], callback=lambda r: {}["mine"])
+        CASE.run(starts(1)[0], callback=lambda r: dict[str, int]()["mine"])
 
 
 def test_warnings_in_the_callback_are_the_users_own() -> None:
@@ -171,11 +171,12 @@ def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> N
 
 def _last_iterate(T: int) -> np.ndarray:
     """The iterate after T iterations, as the callback of a longer run with the same t sees it."""
-    seen, case = [], CASES["scale_free stochastic"]
+    seen: list[np.ndarray] = []
+    case = CASES["scale_free stochastic"]
     t = case.run(starts(1)[0], history="full", max_iter=T).history["t"]
     params = {name: case.params[name] for name in ("t1", "samples", "alpha")}
     ratio = dataclasses.replace(case, params=params | {"schedule": "ratio", "gamma": float(t[1] / t[0])})
-    ratio.run(starts(1)[0], max_iter=T + 1, callback=lambda r: seen.append(r.x) and None)
+    ratio.run(starts(1)[0], max_iter=T + 1, callback=lambda r: seen.append(r.x))
     return seen[-1]
 
 
@@ -214,7 +215,7 @@ def test_a_full_history_peaks_at_three_times_its_size(B: int, ends: tuple[int, .
 def test_the_rows_do_not_depend_on_when_they_are_packed(
     keep: int | str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    options = {"batched": True, "history": keep, "max_iter": 150}
+    options: dict[str, Any] = {"batched": True, "history": keep, "max_iter": 150}
     options["target"] = float(np.median(CASE.run(starts(6), **options).fun_best)) + 1e-9
     late = CASE.run(starts(6), **options)
     assert len(set(late.nit)) > 1, "the problems end at different times"
@@ -229,7 +230,7 @@ def test_the_rows_do_not_depend_on_when_they_are_packed(
 
 def test_a_run_saved_without_history_is_resumed_with_one(tmp_path: Path) -> None:
     target = float(np.median(CASE.run(starts(6), batched=True).fun_best)) + 1e-9
-    options = {"batched": True, "target": target, "checkpoint": tmp_path / "run"}
+    options: dict[str, Any] = {"batched": True, "target": target, "checkpoint": tmp_path / "run"}
     with pytest.raises(Stopper):
         CASE.run(starts(6), fun=fails_after(29), history=0, **options)
     result = CASE.run(starts(6), history="full", **options)

@@ -80,3 +80,10 @@ def test_importing_slgh_loads_nothing_heavy() -> None:
     code = f"import sys, slgh; print(*[m for m in {heavy} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == ""
+
+
+def test_what_all_tests_import_loads_neither_jax_nor_pytorch() -> None:
+    code = "import sys, conftest, cases, libraries; print(*[m for m in ('jax', 'torch') if m in sys.modules])"
+    command = [sys.executable, "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent).stdout
+    assert loaded.strip() == ""

@@ -22,15 +22,6 @@ def bowl(x: Any) -> float:
     return float(np.sum((x - 0.3) ** 2))
 
 
-@pytest.fixture(autouse=True)
-def default_handler() -> Any:
-    """Ctrl-C works however the tests were started."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    signal.signal(signal.SIGINT, before)
-
-
 class Presses:
     """A function that presses Ctrl-C in one of its calls."""
 
@@ -68,7 +59,7 @@ def test_ctrl_c_in_a_run_inside_a_run_ends_both() -> None:
     inner = Presses(5)
 
     def outer(x: Any) -> float:
-        return slgh.minimize(inner, x, max_evals=20, seed=0).fun
+        return float(slgh.minimize(inner, x, max_evals=20, seed=0).fun)
 
     result = slgh.minimize(outer, np.full(3, 2.0), **ZO)
     assert result.status == slgh.Status.INTERRUPTED
@@ -325,6 +316,7 @@ def test_a_callback_that_raises_in_a_local_search_is_resumed_bit_for_bit(d: int,
     assert (resumed.nfev, resumed.nit) == (straight.nfev, straight.nit)
 
 
+@pytest.mark.slow
 def test_a_callback_that_raises_where_a_problem_of_a_compiled_loop_ends_leaves_a_checkpoint(tmp_path: Path) -> None:
     import jax.numpy as jnp
 
@@ -375,7 +367,7 @@ def test_after_ctrl_c_problems_that_had_completed_are_not_reported_as_not_finite
         calls.append(1)
         if len(calls) == 250:
             signal.raise_signal(signal.SIGINT)
-        return bowl(x) + xi
+        return bowl(x) + float(xi)
 
     options = {**ZO, "samples": 4, "max_iter": 20, "batched": True, "batch_size": 1}
     result = slgh.minimize(fun, np.full((4, 3), 2.0), sample_xi=lambda rng, n: rng.random(n), **options)

@@ -5,26 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, SAMPLES, Case, fun, grad, starts
-
-every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-
-
-def assert_same(a: slgh.Result, b: slgh.Result) -> None:
-    """Two results are the same to the last bit."""
-    for name in ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "status", "nrejected"):
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
-    for name, column in a.history.items():
-        np.testing.assert_array_equal(column, b.history[name], err_msg=f"history {name}")
+from cases import CASES, SAMPLES, Case, assert_same, every_method, fun, grad, starts
 
 
 def test_every_method_of_the_registry_has_a_case() -> None:
-    assert {case.method for case in CASES.values()} == set(slgh.METHODS) - {"auto"}, "whose tests are test_campaign.py"
+    assert {case.method for case in CASES.values()} == set(slgh.METHODS) - {"auto"}, "whose tests are test_auto_*.py"
 
 
 @every_method
@@ -78,11 +69,11 @@ def test_a_problem_does_not_depend_on_which_others_have_ended(case: Case) -> Non
 def test_the_count_of_evaluations_is_exact(case: Case) -> None:
     calls = {"fun": 0, "grad": 0}
 
-    def counted_fun(x, *extra):
+    def counted_fun(x: Any, *extra: Any) -> Any:
         calls["fun"] += int(np.prod(x.shape[:-1]))
         return fun(x, *extra)
 
-    def counted_grad(x, *extra):
+    def counted_grad(x: Any, *extra: Any) -> Any:
         calls["grad"] += int(np.prod(x.shape[:-1]))
         return grad(x, *extra)
 
@@ -109,8 +100,8 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
         "for name, case in cases.CASES.items():\n"
         "    print(name, case.run(cases.starts(2), batched=True, seed=3).x.tobytes().hex())\n"
     )
-    options = {"cwd": Path(__file__).parent, "capture_output": True, "text": True, "check": True}
-    printed = subprocess.run([sys.executable, "-c", code], **options).stdout
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout
     expected = [f"{name} {case.run(starts(2), batched=True, seed=3).x.tobytes().hex()}" for name, case in CASES.items()]
     assert printed.splitlines() == expected
 
@@ -129,7 +120,7 @@ def test_a_problem_with_bad_values_does_not_harm_the_others(case: Case) -> None:
     x0 = starts(3)
     x0[1] += 100.0
 
-    def with_a_cliff(x, *extra):
+    def with_a_cliff(x: Any, *extra: Any) -> Any:
         return np.where((x > 50).any(axis=-1), np.nan, fun(x, *extra))
 
     seeds = [1, 2, 3]
@@ -143,9 +134,9 @@ def test_a_problem_with_bad_values_does_not_harm_the_others(case: Case) -> None:
 @every_method
 def test_the_global_random_state_is_not_touched(case: Case) -> None:
     np.random.seed(0)  # noqa: NPY002
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    before = np.random.get_state(legacy=False)["state"]["key"].copy()  # noqa: NPY002
     case.run(starts(1)[0], seed=None)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.testing.assert_array_equal(np.random.get_state(legacy=False)["state"]["key"], before)  # noqa: NPY002
 
 
 def test_an_unseeded_run_tells_its_seed() -> None:
@@ -156,7 +147,14 @@ def test_an_unseeded_run_tells_its_seed() -> None:
 
 @pytest.mark.parametrize(("floor", "advised"), [(0.0, True), (0.6, False)])
 def test_more_iterations_are_advised_where_they_would_lower_t(floor: float, advised: bool) -> None:
-    parameters = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.95, "step": 0.1, "max_iter": 20, "seed": 0}
+    parameters: dict[str, Any] = {
+        "method": "zoslgh_r",
+        "t1": 1.0,
+        "gamma": 0.95,
+        "step": 0.1,
+        "max_iter": 20,
+        "seed": 0,
+    }
     result = slgh.minimize(lambda x: x @ x, [1.0, 1.0], floor=floor, **parameters)
     assert ("more iterations, or a smaller gamma, lower it" in result.message) is advised
 

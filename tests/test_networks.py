@@ -17,6 +17,8 @@ from slgh.paper.networks import networks
 from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import NETWORKS, Network, network, predict, save_weights, scale
 
+pytestmark = pytest.mark.slow
+
 F = torch.nn.functional
 
 every_network = pytest.mark.parametrize("name", list(NETWORKS))
@@ -54,7 +56,7 @@ def test_the_layers_are_those_of_the_paper(name: str) -> None:
         return F.relu(F.conv2d(x, w[f"conv{k}.weight"], w[f"conv{k}.bias"]))
 
     def dense(x: torch.Tensor, k: int) -> torch.Tensor:
-        return x @ w[f"dense{k}.weight"].T + w[f"dense{k}.bias"]
+        return torch.as_tensor(x @ w[f"dense{k}.weight"].T + w[f"dense{k}.bias"])
 
     a = F.max_pool2d(conv(conv(x, 1), 2), 2)
     a = F.max_pool2d(conv(conv(a, 3), 4), 2)
@@ -148,6 +150,7 @@ def test_saved_weights_are_read_again(dtype: str, tmp_path: Path) -> None:
 
 def test_weights_that_float16_cannot_hold_are_not_saved(tmp_path: Path) -> None:
     made = network("mnist")
+    assert made.conv3.bias is not None
     made.conv3.bias[0] = 1e6
     with pytest.raises(ValueError, match="`network` has weights that float16 cannot hold as finite numbers, in conv3"):
         save_weights(made, tmp_path / "weights.safetensors")
@@ -158,7 +161,7 @@ def test_weights_that_float16_cannot_hold_are_not_saved(tmp_path: Path) -> None:
 @every_network
 def test_weights_in_the_layout_of_keras_give_the_same_network(name: str, tmp_path: Path) -> None:
     made, file = network(name), tmp_path / "keras.npz"
-    np.savez(file, **keras_layout(made.state_dict(), name))
+    np.savez(file, allow_pickle=False, **keras_layout(made.state_dict(), name))
     again = network(name, weights=file)
     for key, tensor in made.state_dict().items():
         assert torch.equal(again.state_dict()[key], tensor), key
@@ -166,7 +169,7 @@ def test_weights_in_the_layout_of_keras_give_the_same_network(name: str, tmp_pat
 
 def test_the_first_dense_layer_of_keras_reads_the_channels_last(tmp_path: Path) -> None:
     """Its weights act on h.permute(0, 2, 3, 1).flatten(1), whatever they are."""
-    arrays = keras_layout(network("mnist").state_dict(), "mnist")
+    arrays: dict[str, Any] = keras_layout(network("mnist").state_dict(), "mnist")
     arrays["dense1_kernel"] = np.random.default_rng(0).normal(size=(1024, 200)).astype(np.float32)
     np.savez(tmp_path / "keras.npz", **arrays)
     made = network("mnist", weights=tmp_path / "keras.npz")
@@ -240,7 +243,7 @@ def test_a_file_that_is_neither_is_refused(content: bytes, tmp_path: Path) -> No
 def test_a_file_that_is_cut_short_is_refused(keras: bool, tmp_path: Path) -> None:
     file = tmp_path / "weights"
     if keras:
-        np.savez(tmp_path / "whole.npz", **keras_layout(network("mnist").state_dict(), "mnist"))
+        np.savez(tmp_path / "whole.npz", allow_pickle=False, **keras_layout(network("mnist").state_dict(), "mnist"))
         content = (tmp_path / "whole.npz").read_bytes()
     else:
         save_weights(network("mnist"), file)

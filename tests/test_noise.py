@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,7 @@ from slgh.backends.numpy.noise import NumpyNoise, entropies, generator, pick_ind
 D = 3
 
 
-def make(B: int = 2, *, seed: int = 0, samples: int = 1, dtype: type = np.float64, **options: object) -> NumpyNoise:
+def make(B: int = 2, *, seed: int = 0, samples: int = 1, dtype: type = np.float64, **options: Any) -> NumpyNoise:
     return NumpyNoise(entropies(seed, B), D, dtype, samples=samples, **options)
 
 

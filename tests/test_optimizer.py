@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, TERMS, Case, fun, grad, starts
-from test_methods import assert_same, every_method
+from cases import CASES, TERMS, Case, assert_same, every_method, fun, grad, starts
 
 
 def options_of(case: Case) -> dict[str, Any]:

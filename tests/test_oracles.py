@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cases import noting, smooth_of
+from observing import Replay, observe, values_of
 from slgh.oracles import (
     Antithetic,
     ClosedForm,
@@ -21,51 +23,9 @@ from slgh.oracles import (
     VarianceReduced,
 )
 from slgh.problems import himmelblau
-from slgh.protocols import Answer, Context, Estimate
+from slgh.protocols import Answer, Context
 
 ALL_NEEDS = frozenset({"f", "F", "trace", "slope"})
-
-
-class Replay:
-    """Noise that was chosen beforehand: u and v (B, M, d), xi (B, M)."""
-
-    def __init__(self, u: Any, v: Any = None, xi: Any = None) -> None:
-        self.streams, self.at, self.xis = [u, v], [0, 0], xi
-        self.xi_at = 0
-
-    def normal(self, m: int, stream: int = 0) -> Any:
-        self.at[stream] += m
-        return self.streams[stream][:, self.at[stream] - m : self.at[stream]]
-
-    def xi(self, m: int) -> Any:
-        self.xi_at += m
-        return self.xis[:, self.xi_at - m : self.xi_at]
-
-    def every_xi(self, start: int, stop: int) -> Any:
-        return np.arange(start, stop)[None]
-
-
-def observe(
-    oracle: Any, fun: Any, x: Any, t: Any, noise: Any, *, state: Any = (), k: int = 0, **context: Any
-) -> Estimate:
-    """What the oracle sees; fun answers each query, bad values are marked and warnings off as in the engine."""
-    ctx = Context(xp=np, **context)
-    talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k == 0, noise, ctx)
-    answer = None
-    while True:
-        try:
-            with np.errstate(all="ignore"):
-                query = next(talk) if answer is None else talk.send(answer)
-        except StopIteration as end:
-            return end.value[0]
-        values = fun(query)
-        finite = np.isfinite(values)
-        whole = finite if values.ndim == 2 else finite.all(axis=-1)
-        answer = Answer(np.where(finite, values, 0.0), None if whole.all() else whole.astype(float))
-
-
-def values_of(f: Any) -> Any:
-    return lambda query: f(query.points)
 
 
 X, T = np.array([0.3, -0.7]), 0.2
@@ -109,8 +69,8 @@ def test_antithetic_trace_uses_the_center() -> None:
 
 
 def test_rademacher_takes_the_signs_of_the_directions() -> None:
-    asked = []
-    seen = observe(Rademacher(samples=3), lambda q: asked.append(q.points) or f(q.points), X, T, Replay(U))
+    asked: list[Any] = []
+    seen = observe(Rademacher(samples=3), noting(lambda q: asked.append(q.points), values_of(f)), X, T, Replay(U))
     signs = np.array([[1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
     np.testing.assert_allclose(asked[0][0], X + T * np.concatenate([signs, -signs]), rtol=1e-15)
     expected = np.mean([(f(X + T * s) - f(X - T * s)) / (2 * T) / s for s in signs], axis=0)
@@ -141,8 +101,8 @@ def test_exponential_weights_do_not_overflow(shift: float) -> None:
 
 
 def test_sphere_points_lie_on_the_sphere() -> None:
-    asked = []
-    observe(Sphere(samples=3), lambda q: asked.append(q.points) or f(q.points), X, T, Replay(U))
+    asked: list[Any] = []
+    observe(Sphere(samples=3), noting(lambda q: asked.append(q.points), values_of(f)), X, T, Replay(U))
     np.testing.assert_allclose(np.linalg.norm(asked[0][0, 1:] - X, axis=1), T, rtol=1e-14)
 
 
@@ -250,7 +210,7 @@ def test_sampled_gradients_give_the_slope_for_nothing() -> None:
 
 
 def test_the_closed_form_is_asked_and_not_changed() -> None:
-    F = himmelblau().smooth
+    F = smooth_of(himmelblau())
     names = {"fun": "value", "F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}
 
     def answer(q: Any) -> Any:
@@ -267,7 +227,9 @@ def test_the_closed_form_is_asked_and_not_changed() -> None:
 
 
 def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
-    terms = lambda q: (1 + q.xi) * f(q.points)  # noqa: E731
+    def terms(q: Any) -> Any:
+        return (1 + q.xi) * f(q.points)
+
     u = np.random.default_rng(0).standard_normal((1, 4 + 2 + 2, 2))
     oracle, noise = VarianceReduced(samples=2, period=3, terms=4), Replay(u, xi=np.array([[1, 3, 0, 2]]))
     state = oracle.init(X[None], Context(xp=np))
@@ -276,14 +238,14 @@ def test_variance_reduction_corrects_by_the_snapshot_and_refreshes_it() -> None:
         rise = np.array([f(x + T * v) - f(x) for v in directions]) * (1 + np.asarray(xi))
         return (rise[:, None] * directions).mean(axis=0) / T
 
-    def ask(x: Any, state: Any, k: int) -> tuple[Estimate, Any]:
+    def ask(x: Any, state: Any, k: int) -> Any:
         talk = oracle.observe(x[None], np.array([T]), state, k == 0, noise, Context(xp=np, stochastic=True))
-        answer = None
-        while True:
-            try:
-                answer = Answer(terms(talk.send(answer)))
-            except StopIteration as end:
-                return end.value
+        try:
+            query = next(talk)
+            while True:
+                query = talk.send(Answer(terms(query)))
+        except StopIteration as end:
+            return end.value
 
     full = estimate(X, u[0, :4], range(4))
     seen, state = ask(X, state, 0)
@@ -327,7 +289,7 @@ def quadratic(x: Any) -> Any:
     return x @ B_ + (x**2).sum(axis=-1) / 2
 
 
-def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Estimate:
+def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Any:
     """n independent observations at x = 0, one sample each, as a batch."""
     u = np.random.default_rng(1).standard_normal((n, 1, D_))
     return observe(oracle, values_of(quadratic), np.zeros((n, D_)), np.full(n, T), Replay(u), needs=needs)

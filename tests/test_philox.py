@@ -7,8 +7,9 @@ import pytest
 import torch
 from scipy import stats
 
-from libraries import needs_cuda
 from slgh.backends.torch.noise import philox, philox_index, philox_normal
+
+pytestmark = pytest.mark.slow
 
 
 def key(B: int, device: str = "cpu") -> torch.Tensor:
@@ -30,8 +31,8 @@ def key(B: int, device: str = "cpu") -> torch.Tensor:
         ),
     ],
 )
-def test_the_words_are_those_of_the_generators_authors(counter: list, key: tuple, expected: str) -> None:
-    found = philox([torch.tensor(c) for c in counter], tuple(torch.tensor(k) for k in key))
+def test_the_words_are_those_of_the_generators_authors(counter: list[int], key: tuple[int, int], expected: str) -> None:
+    found = philox([torch.tensor(c) for c in counter], (torch.tensor(key[0]), torch.tensor(key[1])))
     assert " ".join(f"{int(word):08x}" for word in found) == expected
 
 
@@ -64,7 +65,7 @@ def test_indices_are_uniform() -> None:
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
-@needs_cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("n", [1, 100, 4097])
 def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
@@ -76,7 +77,7 @@ def test_the_kernel_draws_the_same_normals(n: int, dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.cpu(), expected, rtol=1e-13, atol=2e-5 if dtype == torch.float32 else 1e-13)
 
 
-@needs_cuda
+@pytest.mark.cuda
 @pytest.mark.parametrize("d", [256, 3000])
 @pytest.mark.parametrize("centers", [0, 1, 3])
 def test_the_kernels_place_points_and_sum_directions(d: int, centers: int) -> None:

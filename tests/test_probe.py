@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 import slgh
+from cases import noting
 from libraries import every_library, to_library
 from slgh.probe import RADII, Probe, estimate, expected_drops, jackknife, probe, rise_share
 
@@ -179,7 +180,7 @@ def test_the_score_ranks_t1_as_the_runs_do(name: str) -> None:
     found = probe(problem.fun, problem.x0, vectorized=True, seed=1)
     starts = np.tile(problem.x0, (11, 1))
     usual = {"method": "scale_free", "oracle": "antithetic", "shape": 1.0, "alpha": 0.5, "fall": 6e-6}
-    options = {"batched": True, "vectorized": True, "seed": 0, "history": None, **usual}
+    options: dict[str, Any] = {"batched": True, "vectorized": True, "seed": 0, "history": None, **usual}
     runs = [np.median(slgh.minimize(problem.fun, starts, t1=t, **options).fun) for t in found.t]
     assert spearmanr(found.score, -np.round(runs, 3))[0] > 0.7
 
@@ -293,8 +294,8 @@ def test_a_function_without_any_value_is_an_error(value: float) -> None:
 def test_wrong_arguments_are_refused_before_anything_is_evaluated(
     options: dict[str, Any], error: type[Exception], words: str
 ) -> None:
-    called = []
-    given_ones = {"fun": lambda x: called.append(x) or 0.0, "x0": [1.0, 2.0]} | options
+    called: list[Any] = []
+    given_ones: dict[str, Any] = {"fun": noting(called.append, lambda x: 0.0), "x0": [1.0, 2.0]} | options
     with pytest.raises(error, match=words):
         probe(given_ones.pop("fun"), given_ones.pop("x0"), **given_ones)
     assert not called
@@ -386,7 +387,7 @@ def test_the_plot_draws_the_numbers_and_t1() -> None:
     assert isinstance(ax, mpl.axes.Axes)
     drawn = [np.asarray(line.get_xdata()) for line in ax.lines]
     assert any((x == found.t1).all() for x in drawn)
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), found.score / found.score.max())
+    np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), found.score / found.score.max())
     mine = plt.figure().add_subplot()
     assert found.plot(mine) is mine
     flat = probe(lambda x: 1.0, [1.0], seed=0, steps=2)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
 
+from cases import smooth_of
 from slgh import problems
 from slgh.problems import PROBLEMS, Problem
 
@@ -55,7 +56,7 @@ def test_closed_forms_are_the_expectation(problem: Problem, data: st.DataObject)
     x = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=problem.d, max_size=problem.d)))
     t = data.draw(st.floats(0.01, 1.0))
     nodes = 8 if problem.name != "wells" else {2: 150, 3: 60}[problem.d]
-    assert problem.smooth.value(x, np.array(t)) == pytest.approx(
+    assert smooth_of(problem).value(x, np.array(t)) == pytest.approx(
         gauss_hermite(problem.fun, x, t, nodes), rel=1e-6, abs=1e-6
     )
 
@@ -63,7 +64,7 @@ def test_closed_forms_are_the_expectation(problem: Problem, data: st.DataObject)
 @smooth_problems
 @given(data=st.data())
 def test_derivatives_of_closed_forms(problem: Problem, data: st.DataObject) -> None:
-    F, d = problem.smooth, problem.d
+    F, d = smooth_of(problem), problem.d
     x = np.array(data.draw(st.lists(st.floats(-2, 2), min_size=d, max_size=d)))
     t, h = data.draw(st.floats(0.1, 2.0)), 1e-4
     numeric = [(F.value(x + h * e, np.array(t)) - F.value(x - h * e, np.array(t))) / (2 * h) for e in np.eye(d)]
@@ -85,7 +86,7 @@ def test_rosenbrock_is_the_printed_polynomial(x: float, y: float, t: float) -> N
         - 200 * t**2 * y
         + (300 * t**4 + 101 * t**2 + 1)
     )
-    assert problems.rosenbrock().smooth.value(np.array([x, y]), np.array(t)) == pytest.approx(
+    assert smooth_of(problems.rosenbrock()).value(np.array([x, y]), np.array(t)) == pytest.approx(
         printed, rel=1e-9, abs=1e-9
     )
 
@@ -95,16 +96,18 @@ def test_rosenbrock_is_the_printed_polynomial(x: float, y: float, t: float) -> N
 def test_theorem_3_1_the_minimum_of_F_is_at_t_0(problem: Problem, data: st.DataObject) -> None:
     x = np.array(data.draw(st.lists(st.floats(-4, 4), min_size=problem.d, max_size=problem.d)))
     t = data.draw(st.floats(0.01, 3))
-    assert problem.smooth.value(x, np.array(t)) > problem.minimum
+    assert smooth_of(problem).value(x, np.array(t)) > problem.minimum
 
 
 @smooth_problems
 def test_theorem_3_1_descent_in_x_and_t_together_ends_at_t_0(problem: Problem) -> None:
-    F = problem.smooth
+    F = smooth_of(problem)
+
+    def value(z: Any) -> float:
+        return float(F.value(z[:-1], np.array(z[-1])))
+
     start = np.append(problem.minimizers[0], 0.3)
-    found = optimize.minimize(
-        lambda z: F.value(z[:-1], np.array(z[-1])), start, bounds=[(None, None)] * problem.d + [(0, None)]
-    )
+    found = optimize.minimize(value, start, bounds=[(None, None)] * problem.d + [(0, None)])
     assert found.x[-1] == pytest.approx(0, abs=1e-4)
     assert found.fun == pytest.approx(problem.minimum, abs=1e-6)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_it_is_a_closed_form_for_minimize() -> None:
 
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: Quadrature(3), "`fun` must be callable"),
+    (lambda: Quadrature(cast(Any, 3)), "`fun` must be callable"),
     (lambda: Quadrature(fun, nodes=1), "`nodes` must be an integer >= 2"),
     (lambda: Quadrature(lambda x: x.sum(axis=-1)).value(np.zeros(5), 1.0), "at most 4 variables"),
     (lambda: Quadrature(lambda x: x.sum(axis=-1), nodes=100).value(np.zeros(3), 1.0), "at most 20000 nodes"),

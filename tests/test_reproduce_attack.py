@@ -30,6 +30,8 @@ from slgh.paper.experiment import Record
 from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
 from slgh.paper.networks.networks import network, save_weights
 
+pytestmark = pytest.mark.slow
+
 run = CliRunner().invoke
 MNIST, CIFAR10 = ATTACKS["mnist"], ATTACKS["cifar10"]
 
@@ -71,7 +73,15 @@ def of_totals(name: str, *totals: list[float]) -> Sample:
 def test_a_row_is_the_attack_on_the_shipped_images_to_the_end() -> None:
     found = run_row(tiny("zoadamm"), "cpu", nothing)
     images = shipped_images("mnist").take([0, 1])
-    parameters = {"t1": 0.005, "step": 100 / 784, "v0": 1e-5, "beta1": 0.9, "beta2": 0.3, "samples": 10, "floor": 1e-3}
+    parameters: dict[str, Any] = {
+        "t1": 0.005,
+        "step": 100 / 784,
+        "v0": 1e-5,
+        "beta1": 0.9,
+        "beta2": 0.3,
+        "samples": 10,
+        "floor": 1e-3,
+    }
     direct = attack(
         network("mnist"),
         images.pixels(),

@@ -103,7 +103,7 @@ def test_budget_is_spent_exactly(max_evals: int, samples: int) -> None:
 
 
 def test_budget_never_lets_t_rise() -> None:
-    options = {"method": "scale_free", "max_evals": 100, "seed": 0, "history": "full"}
+    options: dict[str, Any] = {"method": "scale_free", "max_evals": 100, "seed": 0, "history": "full"}
     result = slgh.minimize(lambda x: (x**2).sum(), [1.0, 1.0], t_end=50.0, **options)
     np.testing.assert_array_equal(result.history["t"], 1.0)
 
@@ -136,7 +136,7 @@ def test_noise_sets_the_floor_of_algorithm_4() -> None:
 
 
 def test_the_default_floor_is_where_differences_are_rounding() -> None:
-    common = {"t1": 1.0, "gamma": 0.5, "step": 1e-3, "max_iter": 100, "seed": 0}
+    common: dict[str, Any] = {"t1": 1.0, "gamma": 0.5, "step": 1e-3, "max_iter": 100, "seed": 0}
     f = lambda x: (x**2).sum()  # noqa: E731
     eps = np.finfo(float).eps
     assert slgh.minimize(f, [1.0], method="zoslgh_r", **common).t == pytest.approx(eps**0.5)
@@ -147,4 +147,3 @@ def test_the_default_floor_is_where_differences_are_rounding() -> None:
 
 def test_every_schedule_is_registered_under_its_name() -> None:
     assert all(name == part.name for name, part in SCHEDULES.items())
-    assert set(SCHEDULES) == {"constant", "ratio", "derivative", "double_loop", "budget", "power_law"}

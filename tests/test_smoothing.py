@@ -260,7 +260,7 @@ def test_random_products_agree_with_gauss_hermite(formula: str, t: float, seed: 
     assert F.dt(x, t) == pytest.approx(t * F.trace(x, t), rel=1e-9, abs=1e-10 * size / t)
 
 
-VECTORS = {
+VECTORS: dict[str, Any] = {
     "sum(x[i]**2 - 10*cos(2*pi*x[i]) + 10 for i in range(d))": {},
     "sum(100*(x[i+1] - x[i]**2)**2 + (1 - x[i])**2 for i in range(d-1))": {},
     "1 + sum(x[i]**2 for i in range(d))/4000 - prod(cos(x[i]/sqrt(i+1)) for i in range(d))": {},
@@ -550,7 +550,7 @@ def test_bad_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match=r"sympy.*not numpy\.cos"):
         slgh.smooth(lambda x: np.cos(x))
     with pytest.raises(TypeError, match="`formula` must be text"):
-        slgh.smooth(3.0)  # type: ignore[arg-type]
+        slgh.smooth(3.0)
     with pytest.raises(ValueError, match="`x` must have 2 variables along its last axis"):
         slgh.smooth("x + y").value([1.0, 2.0, 3.0], 0.0)
     with pytest.raises(ValueError, match=r"reaches variable x\[3\] of 3"):
@@ -595,7 +595,7 @@ def test_the_papers_tables_come_out_of_the_formula_as_text(name: str, row: Any) 
 
 def test_the_hole_is_found_in_closed_form_by_slgh_d_and_not_by_slgh_r() -> None:
     F = slgh.smooth(HOLE)
-    common = {"t1": 5.0, "step": 0.01, "max_iter": 1000}
+    common: dict[str, Any] = {"t1": 5.0, "step": 0.01, "max_iter": 1000}
     derivative = slgh.minimize(F, [15.0, 0.0], method="slgh_d", gamma=0.999, eta=0.01, **common)
     assert derivative.fun == pytest.approx(-56.670, abs=1e-3)
     assert derivative.x == pytest.approx([9.319, 0.0], abs=1e-3)

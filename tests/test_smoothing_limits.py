@@ -117,6 +117,7 @@ def test_complex_numbers_in_disguise_are_refused(formula: str) -> None:
         slgh.smooth(formula)
 
 
+@pytest.mark.slow
 def test_numbers_in_conditions_are_numbers_for_every_library() -> None:
     torch = pytest.importorskip("torch")
     F = slgh.smooth("tanh(x) if x > sqrt(2)*exp(-1) else x", fallback="quadrature")

@@ -40,7 +40,7 @@ def planned(name: str, **options: Any) -> Plan:
     """The plan of a theorem for a function whose constants are all about 1."""
     method = "slgh_r" if THEOREMS[name].order == "first" else "zoslgh_r"
     common = {"L0": 1.5, "L1": 2.0, "d": 2, "t1": 0.5, "gap": 1.0}
-    return plan(method, **common | EXTRAS[name] | options)  # type: ignore[arg-type]
+    return plan(method, **common | EXTRAS[name] | options)
 
 
 # Step sizes, burn-in, tuned gamma
@@ -205,6 +205,7 @@ def run(it: Plan, problem: Problem, seeds: int, **options: Any) -> tuple[np.ndar
     squares, t = np.empty((T, seeds)), np.empty((T + 1, seeds))
 
     def follow(now: Any) -> None:
+        assert problem.grad is not None
         squares[now.nit - 1] = (problem.grad(now.x) ** 2).sum(axis=1)
         t[now.nit - 1] = now.t
 
@@ -373,7 +374,7 @@ def test_what_cannot_be_planned_is_refused(options: dict[str, Any], message: str
     common = {"L0": 1.5, "L1": 2.0, "d": 2, "t1": 0.5, "gap": 1.0, "gamma": 0.9, "T": 100}
     given = {"method": "zoslgh_r"} | common | options
     with pytest.raises(ValueError, match=message):
-        plan(given.pop("method"), **given)  # type: ignore[arg-type]
+        plan(given.pop("method"), **given)
 
 
 @pytest.mark.parametrize("missing", ["L0", "gap"])
@@ -388,7 +389,7 @@ def test_a_bound_needs_what_it_is_made_of(missing: str) -> None:
 
 
 @every_library
-def test_the_tolerant_step_on_every_library(library: str) -> None:
+def test_the_noise_aware_step_on_every_library(library: str) -> None:
     x, g = to_library([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], library), to_library(np.ones((3, 2)), library)
     t = to_library([0.1, 0.01, 0.0], library)
     xp = backend_of(x).xp
@@ -422,7 +423,7 @@ def test_algorithm_4_runs_on_every_library(library: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"L1": 0.0}, {"nu": 0.0}, {"cap": -1.0}])
-def test_the_tolerant_step_checks_itself(wrong: dict[str, float]) -> None:
+def test_the_noise_aware_step_checks_itself(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be a finite number above 0"):
         NoiseAware(**{"L1": 1.0, "nu": 1e-4} | wrong)
 

@@ -16,12 +16,14 @@ from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import Network, network, save_weights
 from slgh.paper.networks.training import Epoch, Training, accuracy, fresh, learning_rate, train
 
+pytestmark = pytest.mark.slow
+
 SHIPPED = shipped_images("mnist")
 
 
 def short(**options: Any) -> Training:
     """A training of a second or less."""
-    given = {"name": "mnist", "images": SHIPPED.images, "labels": SHIPPED.labels}
+    given: dict[str, Any] = {"name": "mnist", "images": SHIPPED.images, "labels": SHIPPED.labels}
     return train(**given | {"epochs": 2, "held_out": 20, "batch": 32, "device": "cpu"} | options)
 
 
@@ -87,8 +89,9 @@ def test_updates_are_those_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> Non
         (logits.logsumexp(1) - logits[torch.arange(len(labels)), labels]).mean().backward()
         with torch.no_grad():
             for name, p in model.named_parameters():
+                assert p.grad is not None
                 velocity[name] = 0.9 * velocity[name] + p.grad
-                p -= 0.01 / (1 + 0.1 * k) * (p.grad + 0.9 * velocity[name])
+                p.data -= 0.01 / (1 + 0.1 * k) * (p.grad + 0.9 * velocity[name])
     # Float32 agrees to 1e-5 until rounding turns a unit on or off, which is a jump of the gradient and has cost 0.4 %.
     # A rate that is one update late, or momentum without Nesterov's, is 6 % away and more.
     start = fresh("mnist", 5).state_dict()
@@ -310,7 +313,7 @@ def test_accuracy_of_no_images_is_refused() -> None:
 # On a GPU
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.cuda
 def test_cuda_learns_as_well_and_leaves_its_random_numbers_alone() -> None:
     before = torch.cuda.get_rng_state()
     found = short(epochs=20, held_out=0, batch=10, device="cuda")

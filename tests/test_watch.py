@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from array_api_compat import array_namespace
 
 import slgh
+from cases import WATCHED_STARTS, Entered, watched_bowl
 from libraries import engine, every_library, to_library, to_numpy
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -21,53 +20,17 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entered:
-    """When x first lies in a ball of this squared radius, where, and how far out x is now."""
-
-    radius: float
-    ends: bool = False
-
-    names = ("first", "where", "now")
-    columns = ("now",)
-
-    def init(self, x: Any, xp: Any) -> Any:
-        none = xp.zeros_like(x[:, 0])
-        return none - 1, xp.zeros_like(x), none
-
-    def see(self, state: Any, sight: Any, xp: Any) -> Any:
-        first, where, _ = state
-        r = sight.more[:, 0]
-        new = (r <= self.radius) & (first < 0)
-        return (
-            xp.where(new, sight.k + xp.zeros_like(first), first),
-            xp.where(new[:, None], sight.x, where),
-            r,
-        )
-
-    def done(self, state: Any, xp: Any) -> Any:
-        return state[0] >= 0
-
-
-def bowl(x: Any) -> Any:
-    """A bowl with its lowest point at 0.5, and the squared distance from 0."""
-    xp = array_namespace(x)
-    return xp.sum((x - 0.5) ** 2, axis=-1), xp.sum(x * x, axis=-1)
-
-
 def value(x: Any) -> Any:
-    return bowl(x)[0]
+    return watched_bowl(x)[0]
 
 
-STARTS = np.array([[3.0, -2.0, 1.0], [1.0, 1.5, -0.5], [-4.0, 2.0, 2.0]])
-
-
-def watched(library: str = "numpy", method: str = "zoslgh_r", x0: Any = STARTS, **options: Any) -> Any:
-    options = {"history": "x", "max_iter": 60, "seed": 3, "vectorized": True} | METHODS[method] | options
+def watched(library: str = "numpy", method: str = "zoslgh_r", x0: Any = WATCHED_STARTS, **options: Any) -> Any:
+    given: dict[str, Any] = {"history": "x", "max_iter": 60, "seed": 3, "vectorized": True}
+    given |= METHODS[method] | options
     if method == "slgh_r" and library == "numpy":
-        options["grad"] = lambda x: 2 * (x - 0.5)
-    watch = options.pop("watch", Entered(radius=1.5))
-    return slgh.minimize(bowl, to_library(x0, library), method=method, batched=True, watch=watch, **options)
+        given["grad"] = lambda x: 2 * (x - 0.5)
+    watch = given.pop("watch", Entered(radius=1.5))
+    return slgh.minimize(watched_bowl, to_library(x0, library), method=method, batched=True, watch=watch, **given)
 
 
 @every_library
@@ -77,7 +40,7 @@ def test_it_is_shown_every_iterate(library: str, method: str) -> None:
     assert run.engine == engine(library)
     x, now = run.history["x"], run.history["now"]
     assert np.allclose(now, (x**2).sum(axis=-1), rtol=1e-10)
-    for b in range(len(STARTS)):
+    for b in range(len(WATCHED_STARTS)):
         inside = np.flatnonzero((x[:, b] ** 2).sum(axis=-1) <= 1.5)
         assert to_numpy(run.watched["first"])[b] == (inside[0] if inside.size else -1)
         if inside.size:
@@ -89,7 +52,7 @@ def test_it_is_shown_every_iterate(library: str, method: str) -> None:
 def test_it_changes_nothing_else(library: str) -> None:
     run = watched(library)
     plain = slgh.minimize(
-        value, to_library(STARTS, library), method="zoslgh_r", batched=True, history="x", max_iter=60, seed=3,
+        value, to_library(WATCHED_STARTS, library), method="zoslgh_r", batched=True, history="x", max_iter=60, seed=3,
         vectorized=True, **METHODS["zoslgh_r"],
     )  # fmt: skip
     assert np.array_equal(to_numpy(run.x), to_numpy(plain.x))
@@ -123,7 +86,7 @@ def test_a_problem_ends_where_it_has_what_it_wants(library: str, method: str) ->
 
 @every_library
 def test_a_run_is_continued_bit_for_bit(library: str, tmp_path: Path) -> None:
-    options = {"watch": Entered(radius=1.5, ends=True)}
+    options: dict[str, Any] = {"watch": Entered(radius=1.5, ends=True)}
     whole = watched(library, **options)
     file = tmp_path / "run.npz"
     watched(library, max_iter=11, checkpoint=file, **options)
@@ -139,8 +102,8 @@ def test_a_run_is_continued_bit_for_bit(library: str, tmp_path: Path) -> None:
 
 def test_one_problem_loses_the_axis() -> None:
     run = slgh.minimize(
-        bowl, STARTS[1], method="zoslgh_r", vectorized=True, watch=Entered(radius=1.5), max_iter=60, seed=0,
-        **METHODS["zoslgh_r"],
+        watched_bowl, WATCHED_STARTS[1], method="zoslgh_r", vectorized=True, watch=Entered(radius=1.5), max_iter=60,
+        seed=0, **METHODS["zoslgh_r"],
     )  # fmt: skip
     assert isinstance(run.watched["first"], float)
     assert run.watched["where"].shape == (3,)
@@ -149,11 +112,11 @@ def test_one_problem_loses_the_axis() -> None:
 
 def test_a_nan_is_no_success() -> None:
     def rough(x: Any) -> Any:
-        f, r = bowl(x)
+        f, r = watched_bowl(x)
         return np.where(r < 1.5, np.nan, f), np.where(r < 1.5, np.nan, r)
 
     run = slgh.minimize(
-        rough, STARTS, method="zoslgh_r", batched=True, vectorized=True, watch=Entered(radius=1.5, ends=True),
+        rough, WATCHED_STARTS, method="zoslgh_r", batched=True, vectorized=True, watch=Entered(radius=1.5, ends=True),
         max_iter=60, seed=3, **METHODS["zoslgh_r"],
     )  # fmt: skip
     assert (run.watched["first"] == -1).all()
@@ -162,12 +125,16 @@ def test_a_nan_is_no_success() -> None:
 
 def test_refusals() -> None:
     with pytest.raises(TypeError, match="must return a tuple"):
-        slgh.minimize(value, STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50)
+        slgh.minimize(value, WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50)
     with pytest.raises(ValueError, match="needs vectorized=True"):
-        slgh.minimize(bowl, STARTS[0], watch=Entered(radius=1.0), max_evals=50)
+        slgh.minimize(watched_bowl, WATCHED_STARTS[0], watch=Entered(radius=1.0), max_evals=50)
     with pytest.raises(TypeError, match=r"`watch` must be a slgh\.parts\.Watch"):
-        slgh.minimize(bowl, STARTS[0], vectorized=True, watch="all", max_evals=50)  # type: ignore[arg-type]
+        slgh.minimize(watched_bowl, WATCHED_STARTS[0], vectorized=True, watch="all", max_evals=50)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="without sample_xi"):
-        slgh.minimize(bowl, STARTS[0], vectorized=True, watch=Entered(radius=1.0), sample_xi=3, max_evals=50)
+        slgh.minimize(
+            watched_bowl, WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), sample_xi=3, max_evals=50
+        )
     with pytest.raises(ValueError, match="must return one value a point"):
-        slgh.minimize(lambda x: (value(x), 1.0), STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50)
+        slgh.minimize(
+            lambda x: (value(x), 1.0), WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50
+        )

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, boom, fun, grad, starts, with_data
-from test_methods import assert_same
+from cases import CASES, assert_same, boom, fun, grad, starts, with_data
 
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 
@@ -44,7 +43,7 @@ def test_any_number_of_workers_gives_the_same_result() -> None:
 def test_maps_executors_and_pools_are_workers() -> None:
     alone, used = run(None), []
 
-    def mapper(function, items):
+    def mapper(function: Any, items: Any) -> Any:
         used.append(len(items))
         return map(function, items)
 
@@ -76,11 +75,19 @@ def test_an_exception_in_a_worker_reaches_the_caller() -> None:
 def test_data_follows_its_problem_when_others_have_ended() -> None:
     centers = np.array([[0.0] * 3, [5.0] * 3, [1.0] * 3])
 
-    def distance(x, a):
+    def distance(x: Any, a: Any) -> Any:
         return ((x - a) ** 2).sum(axis=-1)
 
-    common = {"method": "zoslgh_r", "t1": 0.1, "gamma": 0.9, "step": 0.1, "samples": 3, "max_iter": 200, "target": 0.01}
-    options = common | {"seed": [1, 2, 3], "batched": True, "data": centers}
+    common: dict[str, Any] = {
+        "method": "zoslgh_r",
+        "t1": 0.1,
+        "gamma": 0.9,
+        "step": 0.1,
+        "samples": 3,
+        "max_iter": 200,
+        "target": 0.01,
+    }
+    options: dict[str, Any] = common | {"seed": [1, 2, 3], "batched": True, "data": centers}
     points = slgh.minimize(distance, np.full((3, 3), 0.5), **options)
     together = slgh.minimize(distance, np.full((3, 3), 0.5), vectorized=True, **options)
     assert len(set(points.nit)) > 1, "the problems end at different times"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class Arguments:
     timeout = 30.0
 
     def generate(self, rng: random.Random) -> Case:
-        tables = {
+        tables: dict[str, Mapping[str, Any]] = {
             "wrong": WRONG,
             "wrong many": WRONG_MANY,
             "equal": EQUAL,

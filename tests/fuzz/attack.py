@@ -50,7 +50,7 @@ class Model:
         if self.case["outputs"] == "logits":
             return logits
         e = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return e / e.sum(axis=1, keepdims=True)
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
 
     def __call__(self, images: Any) -> Any:
         self.calls += 1

@@ -143,7 +143,8 @@ class Parts:
 
     def cost(self, first: bool) -> int:
         """Return the evaluations of an iteration."""
-        M, needs, fields = self.fields["samples"], self.needs, self.fields
+        M: int = self.fields["samples"]
+        needs, fields = self.needs, self.fields
         paired = self.stochastic and fields.get("xi", "pairs") == "pairs"
         if self.oracle == "forward":
             more = 2 if fields["slope_from"] == "v" and needs & {"trace", "slope"} else 1
@@ -348,14 +349,14 @@ def bind(
     free = method in ("auto", "scale_free")
     if free and "oracle" not in given and (gradient or closed):
         oracle = "sampled_gradient"
-    swapped = {slot for slot in ("oracle", "schedule", "update") if slot in given}
+    swapped: set[str] = {slot for slot in ("oracle", "schedule", "update") if slot in given}
     oracle, schedule = given.pop("oracle", oracle), given.pop("schedule", schedule)
     update = given.pop("update", update)
     if closed and oracle == "sampled_gradient":
         oracle = "closed_form"
     d, dtype = x0.size, x0.dtype
     theory = given.get("step") == "theory" or ("L1" in given and "step" not in given and "update" not in swapped)
-    told = {name: given.pop(name) for name in ("eps", "sigma", "burn_in") if name in given}
+    told: dict[str, Any] = {name: given.pop(name) for name in ("eps", "sigma", "burn_in") if name in given}
     nu = given.get("noise", 0.0) if theory else 0.0
     floor = math.sqrt(given["noise"]) if "noise" in given else given.get("floor")
     if theory and given.get("floor") is not None:

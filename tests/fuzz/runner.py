@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,7 +133,7 @@ class Campaign:
     cases: int | None = None
     """Cases per target at most."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Seconds per target, for sharing the time by weights."""
     begun: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)

@@ -371,7 +371,7 @@ class Experiment:
         self.shown.append(copied)
         if self.case["callback"] == "spoil":
             spoil(result)
-        return self.case["callback"] == "stop" and result.nit >= self.case["stop_after"]
+        return bool(self.case["callback"] == "stop" and result.nit >= self.case["stop_after"])
 
     def run(self) -> Any:
         """Return the Result; None where the run raised what it had to raise."""
@@ -424,7 +424,7 @@ class Experiment:
     def predict(self, b: int) -> Predicted | None:
         """Replay problem b by the reference. None if its numbers were too large to compare."""
         case = self.case
-        box = None if self.low is None else Box(self.low, self.high)
+        box = None if self.low is None or self.high is None else Box(self.low, self.high)
         parts, max_iter, max_evals = bind(
             case["method"],
             case["params"],
@@ -539,7 +539,7 @@ class Experiment:
             replay["method"],
             replay["params"],
             x0=self.starts[0],
-            box=None if self.low is None else Box(self.low, self.high),
+            box=None if self.low is None or self.high is None else Box(self.low, self.high),
             gradient=replay["gradient"],
             closed=replay["closed"],
             stochastic=self.xi,

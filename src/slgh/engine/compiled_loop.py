@@ -30,7 +30,7 @@ class BlockLoop:
     """Driver of a compiled loop. All problems, or one per slot, stay in it until all have ended."""
 
     def __init__(
-        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop, *, masked: bool
+        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop[Carry], *, masked: bool
     ) -> None:
         self.config, self.noise, self.recorder = config, noise, recorder
         self.step_config = config.step
@@ -177,7 +177,7 @@ def compile_loop(
     functions: Vectorized,
     *,
     masked: bool,
-) -> tuple[BlockLoop, RunState, CompiledLoop] | str:
+) -> tuple[BlockLoop, RunState, CompiledLoop[Carry]] | str:
     """Compile the loop, and return its driver with the state that it starts from, or the reason why there is none."""
     backend, members = config.backend, _slots(state, config)
     noise.assign(members, state.began[0, members])

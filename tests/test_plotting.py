@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 import scipy.optimize
+from matplotlib.collections import LineCollection
 from numpy.testing import assert_allclose
 
 import slgh
@@ -45,7 +46,7 @@ def named(figure: Any, label: str) -> Any:
 
 
 def run_himmelblau(**options: Any) -> slgh.Result:
-    parameters = {"method": "slgh_r", "t1": 2.0, "step": 1e-4, "max_iter": 300, "history": "x"}
+    parameters: dict[str, Any] = {"method": "slgh_r", "t1": 2.0, "step": 1e-4, "max_iter": 300, "history": "x"}
     return slgh.minimize(HIMMELBLAU.smooth, HIMMELBLAU.x0, **parameters | options)
 
 
@@ -54,23 +55,26 @@ def test_in_two_variables_the_path_lies_over_contours_and_its_color_is_t() -> No
     figure = slgh.plot(result, HIMMELBLAU.smooth, title="Himmelblau")
     plane, left, right = figure.axes[0], named(figure, "$f(x_k)$"), named(figure, "$t_k$")
     assert figure.get_suptitle() == "Himmelblau"
-    (line,) = [c for c in plane.collections if c.get_array() is not None and len(c.get_array()) == 300]
-    assert_allclose(line.get_array(), result.history["t"])
+    lines = [c for c in plane.collections if isinstance(c, LineCollection)]
+    (line,) = [c for c in lines if (colors := c.get_array()) is not None and len(colors) == 300]
+    assert_allclose(np.asarray(line.get_array()), result.history["t"])
     assert_allclose(line.get_segments()[-1][-1], result.x)
     assert_allclose(left.lines[0].get_ydata(), result.history["fun"])
     assert_allclose(right.lines[0].get_ydata(), result.history["t"])
 
 
 def test_in_one_variable_the_path_lies_on_the_smoothed_function() -> None:
-    options = {"method": "zoslgh_r", "t1": 1.0, "step": 0.1, "samples": 20, "max_iter": 200}
+    options: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "step": 0.1, "samples": 20, "max_iter": 200}
     result = slgh.minimize(ripples, [4.0], seed=0, history="x", **options)
     line = slgh.plot(result, ripples).axes[0]
-    drawn = {text.get_text() for text in line.get_legend().get_texts()}
+    legend = line.get_legend()
+    assert legend is not None
+    drawn = {text.get_text() for text in legend.get_texts()}
     assert {"f", "F(., 1)", "F(., 0.5)"} <= drawn
     (path,) = [at for at in line.lines if at.get_label() == "$(x_k, F(x_k, t_k))$"]
-    x, t = path.get_xdata(), path_of(result).thin(200).t
+    x, t = np.asarray(path.get_xdata()), path_of(result).thin(200).t
     exact = (x**2 + t**2) / 20 - np.exp(-4.5 * t**2) * np.cos(3 * x) + 1
-    assert_allclose(path.get_ydata(), exact, atol=0.01)
+    assert_allclose(np.asarray(path.get_ydata()), exact, atol=0.01)
 
 
 def test_a_run_without_a_radius_is_drawn_as_well() -> None:
@@ -95,7 +99,7 @@ def test_a_batch_is_drawn_with_a_band(d: int) -> None:
 def test_runs_of_every_library_are_drawn(library: str) -> None:
     if "float64" not in str(to_library(np.zeros(2), library).dtype):
         pytest.skip("another dtype")
-    parameters = {"method": "slgh_r", "t1": 2.0, "step": 1e-4, "max_iter": 20, "history": "x"}
+    parameters: dict[str, Any] = {"method": "slgh_r", "t1": 2.0, "step": 1e-4, "max_iter": 20, "history": "x"}
     result = slgh.minimize(HIMMELBLAU.smooth, to_library(HIMMELBLAU.x0, library), **parameters)
     assert slgh.plot(result, HIMMELBLAU.smooth).axes
 
@@ -103,7 +107,8 @@ def test_runs_of_every_library_are_drawn(library: str) -> None:
 def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ValueError, match="which history=0 turns off"):
         slgh.plot(run_himmelblau(history=0))
-    for other in (scipy.optimize.OptimizeResult(x=1), [run_himmelblau()], None):
+    others: list[Any] = [scipy.optimize.OptimizeResult(), [run_himmelblau()], None]
+    for other in others:
         with pytest.raises(ValueError, match=r"`result` must be a Result of slgh\.minimize"):
             slgh.plot(other)
     with pytest.raises(ValueError, match='history="x"'):
@@ -116,7 +121,7 @@ def test_values_that_are_not_finite_are_left_out() -> None:
 
     result = slgh.minimize(wall, [3.0], max_evals=300, seed=0, history="x")
     (f,) = [line for line in slgh.plot(result, wall).axes[0].lines if line.get_label() == "f"]
-    assert_allclose(np.isfinite(f.get_ydata()), f.get_xdata() > 0)
+    assert_allclose(np.isfinite(np.asarray(f.get_ydata())), np.asarray(f.get_xdata()) > 0)
 
 
 def test_matplotlib_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,8 +172,8 @@ def test_curves_show_the_median_and_the_band() -> None:
     fun = np.array([[1.0, 2.0, 9.0], [1.0, 3.0, 9.0]])
     figure = curves([RunCurves(label="ZOSLGH_r", iteration=np.arange(2), fun=fun, t=fun / 10)], log=True)
     left, right = figure.axes
-    assert_allclose(left.lines[0].get_ydata(), [2, 3])
-    assert_allclose(right.lines[0].get_ydata(), [0.2, 0.3])
+    assert_allclose(np.asarray(left.lines[0].get_ydata()), [2, 3])
+    assert_allclose(np.asarray(right.lines[0].get_ydata()), [0.2, 0.3])
     assert left.get_yscale() == "log"
     assert figure.legends[0].get_texts()[0].get_text() == "ZOSLGH$_r$"
 
@@ -178,10 +183,10 @@ def test_trajectories_begin_and_end_with_the_paths() -> None:
     panel = Panel(title="f", fun=HIMMELBLAU.fun)
     (ax,) = trajectories([panel], ((-1, 6), (-1, 6)), [path], minimizers=HIMMELBLAU.minimizers).axes
     line, start, end, stars = ax.lines
-    assert_allclose(np.transpose(line.get_data()), path.x)
-    assert_allclose([*start.get_data()], path.x[0][:, None])
-    assert_allclose([*end.get_data()], path.x[-1][:, None])
-    assert len(stars.get_xdata()) == 4
+    assert_allclose(np.transpose(np.asarray(line.get_data())), path.x)
+    assert_allclose(np.asarray(start.get_data()), path.x[0][:, None])
+    assert_allclose(np.asarray(end.get_data()), path.x[-1][:, None])
+    assert len(np.asarray(stars.get_xdata())) == 4
 
 
 def test_figures_are_the_same_bytes_each_time() -> None:
@@ -194,7 +199,7 @@ def test_figures_are_the_same_bytes_each_time() -> None:
 
 def test_colors_can_be_told_apart() -> None:
     """Also by those who lack a cone: distances after Machado et al.'s matrices for full deuteranopia and protanopia."""
-    matrices = {
+    matrices: dict[str, Any] = {
         "normal": np.eye(3),
         "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
         "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
+import pooch  # type: ignore[import-untyped]
 import pytest
 from numpy.typing import NDArray
 
@@ -131,7 +131,7 @@ def test_take_names_the_ids_that_are_not_there() -> None:
     ],
 )
 def test_an_image_set_checks_what_it_is_given(change: dict[str, Any], error: type[Exception], match: str) -> None:
-    good = {
+    good: dict[str, Any] = {
         "name": "mnist",
         "images": np.zeros((2, 1, 28, 28), np.uint8),
         "labels": np.array([0, 9]),

@@ -124,7 +124,7 @@ def test_an_image_that_needed_no_change_is_drawn() -> None:
 def test_many_images_go_below_each_other() -> None:
     figure = compare(compared(COLUMNS + 3, (1, 3, 3)))
     tops = figure.axes[::3]
-    places = [ax.get_subplotspec() for ax in tops]
+    places = [place for ax in tops if (place := ax.get_subplotspec())]
     assert [place.colspan.start for place in places] == [*range(COLUMNS), 0, 1, 2]
     assert [place.rowspan.start for place in places] == [0] * COLUMNS + [3] * 3
     assert figure.get_figheight() > compare(compared(2, (1, 3, 3))).get_figheight()
@@ -166,7 +166,7 @@ def test_each_image_has_a_line_and_a_dot_at_its_first_success() -> None:
     for i, line in enumerate(lines):
         assert_array_equal(line.get_xdata(), it.queries)
         assert_array_equal(line.get_ydata(), it.distortion[:, i])
-    assert [(dot.get_xdata()[0], dot.get_ydata()[0]) for dot in dots] == [(10, 10), (20, 40)]
+    assert [(np.asarray(dot.get_xdata())[0], np.asarray(dot.get_ydata())[0]) for dot in dots] == [(10, 10), (20, 40)]
     assert len({line.get_color() for line in lines}) == 3
     assert_array_equal(right.lines[0].get_ydata(), it.margin[:, 0])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["image 0", "image 1", "image 2"]
@@ -201,7 +201,14 @@ def fool(images: Any, **options: Any) -> AttackResult:
         left, right = a[..., :2].sum((1, 2, 3)), a[..., 2:].sum((1, 2, 3))
         return 5 * (left - right)[:, None] * np.array([1.0, -1.0])
 
-    parameters = {"method": "zoslgh_r", "t1": 0.05, "step": 2e-4, "max_iter": 200, "seed": 0, "samples": 5}
+    parameters: dict[str, Any] = {
+        "method": "zoslgh_r",
+        "t1": 0.05,
+        "step": 2e-4,
+        "max_iter": 200,
+        "seed": 0,
+        "samples": 5,
+    }
     return attack(halves, images, [0, 1, 0], **parameters | options)
 
 
@@ -237,7 +244,7 @@ def test_plot_draws_the_course_of_an_attack() -> None:
     assert_array_equal(lines[0].get_ydata(), found.history["distortion"][:, 0])
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["0: 0 → 1", "2: 0 → 1"]
     dots = [line for line in figure.axes[1].lines if line.get_marker() == "o"]
-    assert all(dot.get_ydata()[0] <= 0 for dot in dots), "the model is fooled there"
+    assert all(np.asarray(dot.get_ydata())[0] <= 0 for dot in dots), "the model is fooled there"
 
 
 def test_without_a_history_there_are_no_curves() -> None:

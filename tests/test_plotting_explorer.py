@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import truncnorm
 
 import slgh
+from cases import smooth_of
 from slgh.plotting.explorer import MOST, Explorer, box_around, explore
 from slgh.plotting.path import Path
 from slgh.problems import himmelblau, rosenbrock
@@ -19,7 +20,8 @@ WAVES = "x**2 + 2*cos(5*x)"
 
 
 def look(F: Any, **options: Any) -> Explorer:
-    return explore(F, **{"name": "f", "title": "f", "box": SQUARE, "t1": 2.0} | options)
+    given: dict[str, Any] = {"name": "f", "title": "f", "box": SQUARE, "t1": 2.0}
+    return explore(F, **given | options)
 
 
 def error(found: Explorer, exact: Explorer) -> float:
@@ -48,7 +50,7 @@ def test_a_closed_form_is_taken_as_it_is() -> None:
     found = look(problem.smooth, box=((-3.0, 2.0), (-1.0, 4.0)), frames=5, points=11)
     assert found.F.shape == (5, 11, 11)
     x, y = found.axes
-    assert found.F[1, 7, 2] == problem.smooth.value(np.array([[x[2], y[7]]]), found.t[1:2])[0]
+    assert found.F[1, 7, 2] == smooth_of(problem).value(np.array([[x[2], y[7]]]), found.t[1:2])[0]
     np.testing.assert_allclose(found.F[-1, 7, 2], problem.fun(np.array([x[2], y[7]])), rtol=1e-12)
 
 

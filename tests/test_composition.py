@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from slgh.oracles import Antithetic, Forward
 from slgh.schedules import Constant, Ratio
 from slgh.updates import Adam, Descent
 
-PAPER = {"t1": 1.0, "step": 0.1}
+PAPER: dict[str, Any] = {"t1": 1.0, "step": 0.1}
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_a_recipes_defaults_do_not_reach_swapped_parts() -> None:
 
 def test_a_method_of_names_is_told_what_it_needs() -> None:
     with pytest.raises(TypeError, match=r"`oracle` must be a part, such as slgh.oracles.Forward\(...\)"):
-        slgh.Method(oracle="forward", schedule=Ratio(t1=1.0), update=Descent(step=0.1))
+        slgh.Method(oracle=cast(Any, "forward"), schedule=Ratio(t1=1.0), update=Descent(step=0.1))
 
 
 def test_the_number_of_terms_is_that_of_the_call() -> None:
     params = PAPER | {"samples": 2}
     first = compose("zosvrg", params, ObjectiveTraits(stochastic=True, terms=5))
-    assert compose(first, {}, ObjectiveTraits(stochastic=True, terms=9)).oracle.terms == 9
+    assert cast(Any, compose(first, {}, ObjectiveTraits(stochastic=True, terms=9)).oracle).terms == 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ def test_a_part_may_have_fields_of_its_own() -> None:
 
 def test_a_recipes_defaults_go_with_its_parts() -> None:
     assert compose("gd", {"step": 0.1}, ObjectiveTraits(gradient=True)).schedule == Constant(t1=0.0)
-    assert compose("gradopt_hazan", PAPER, ObjectiveTraits()).schedule.n0 == 100
+    assert cast(Any, compose("gradopt_hazan", PAPER, ObjectiveTraits()).schedule).n0 == 100
     assert compose("openai_es", PAPER, ObjectiveTraits()).oracle == Antithetic(values="ranks")
     assert compose("openai_es", PAPER | {"values": "raw"}, ObjectiveTraits()).oracle == Antithetic()
 
@@ -163,7 +163,9 @@ def test_the_homotopy_lets_t_fall_over_the_whole_run(options: dict[str, Any]) ->
 
 
 def test_auto_is_never_worse_than_its_start() -> None:
-    near = lambda x: ((x - 1.01) ** 2).sum(axis=-1)  # noqa: E731
+    def near(x: Any) -> Any:
+        return ((x - 1.01) ** 2).sum(axis=-1)
+
     for max_evals in (1, 2, 3, 50, 200):
         result = slgh.minimize(near, np.ones(10), max_evals=max_evals, seed=0, vectorized=True)
         assert result.fun <= near(np.ones(10))
@@ -171,7 +173,7 @@ def test_auto_is_never_worse_than_its_start() -> None:
 
 
 def test_auto_chooses_the_first_radius_from_bounds_or_start() -> None:
-    options = {"method": "scale_free", "max_evals": 50, "seed": 0, "history": "full"}
+    options: dict[str, Any] = {"method": "scale_free", "max_evals": 50, "seed": 0, "history": "full"}
     assert slgh.minimize(fun, np.ones(3), bounds=[(-2, 6)] * 3, **options).history["t"][0] == 2.0
     assert slgh.minimize(fun, np.full(3, 5.0), **options).history["t"][0] == pytest.approx(5.0)
     assert slgh.minimize(fun, np.zeros(3), **options).history["t"][0] == 1.0

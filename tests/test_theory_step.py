@@ -208,7 +208,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_what_the_theory_does_not_cover_is_refused(options: dict[str, Any], message: str) -> None:
-    given = {"method": "zoslgh_r", "t1": 0.5, "max_iter": 10, "vectorized": True} | options
+    given: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "max_iter": 10, "vectorized": True} | options
     with pytest.raises(ValueError, match=message):
         slgh.minimize(WELLS.fun, X0, **given)
 

@@ -12,11 +12,11 @@ from scipy.stats import rankdata, spearmanr
 import slgh
 from cases import CASES, starts
 from libraries import assert_close, engine, other_libraries, replay_noise, to_library
+from observing import Replay, observe, values_of
 from slgh.backends.numpy.arrays import NumpyContext
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.oracles import Antithetic, DiagonalScaling
 from slgh.protocols import Context
-from test_oracles import Replay, observe, values_of
 
 X, T = np.array([0.3, -0.7, 1.1]), 0.4
 U = np.random.default_rng(0).standard_normal((1, 6, 3))
@@ -67,7 +67,7 @@ def sides(u: Any, fun: Any = f) -> Any:
 
 
 @pytest.mark.parametrize("values", ["raw", "ranks"])
-def test_scaled_is_its_formula(values: str) -> None:
+def test_diagonal_scaling_is_its_formula(values: str) -> None:
     seen, log_widths = learned(DiagonalScaling(samples=6, rate=0.1, values=values), values_of(f), Replay(U))
     g, expected = by_hand(U[0], sides(U[0]), np.ones(6, bool), 0.1, values == "ranks")
     np.testing.assert_allclose(seen.g[0], g, rtol=1e-12)
@@ -187,7 +187,7 @@ def plain_loop(fun: Any, x: Any, t1: float, fall: float, M: int, rate: float, al
 def test_a_run_is_a_plain_loop() -> None:
     x0, T = np.full(5, 2.0), 40
     rugged = lambda x: np.sum(x**2 + np.cos(4 * x), axis=-1)  # noqa: E731
-    settings = {"fall": 1e-3, "rate": 0.05, "alpha": 0.4, "samples": 7, "t1": 1.5}
+    settings: dict[str, Any] = {"fall": 1e-3, "rate": 0.05, "alpha": 0.4, "samples": 7, "t1": 1.5}
     run = slgh.minimize(rugged, x0, method="scale_free", max_iter=T, seed=3, history="x", vectorized=True, **settings)
     path = plain_loop(rugged, x0, 1.5, 1e-3, 7, 0.05, 0.4, T, 3)
     np.testing.assert_allclose(run.history["x"], path[:-1], rtol=1e-12, atol=1e-12)
@@ -226,7 +226,14 @@ def test_the_first_widths_are_those_of_the_box() -> None:
 @pytest.mark.parametrize("batched", [False, True])
 def test_without_learning_it_is_the_antithetic_oracle(values: str, batched: bool) -> None:
     x0 = np.random.default_rng(0).normal(size=(3, 5))
-    options = {"method": "scale_free", "max_evals": 600, "samples": 4, "seed": 1, "history": "x", "vectorized": True}
+    options: dict[str, Any] = {
+        "method": "scale_free",
+        "max_evals": 600,
+        "samples": 4,
+        "seed": 1,
+        "history": "x",
+        "vectorized": True,
+    }
     options |= {"values": values, "fall": 1e-3, "alpha": 0.5, "batched": batched}
     fun = lambda x: np.sum(x**2 + np.cos(4 * x), axis=-1)  # noqa: E731
     scaled = slgh.minimize(fun, x0 if batched else x0[0], rate=0.0, **options)
@@ -240,7 +247,14 @@ def test_without_learning_it_is_the_antithetic_oracle(values: str, batched: bool
 def test_in_a_long_box_every_library_learns_the_same(values: str, library: str, monkeypatch: Any) -> None:
     """With widths that begin unlike, and many pairs to learn from: the common table has three."""
     bounds = [(-3.0, 3.0), (-2.0, 40.0), (-2.5, 2.5), (-9.0, 3.0)]
-    options = {"bounds": bounds, "values": values, "samples": 12, "rate": 0.2, "batched": True, "history": "x"}
+    options: dict[str, Any] = {
+        "bounds": bounds,
+        "values": values,
+        "samples": 12,
+        "rate": 0.2,
+        "batched": True,
+        "history": "x",
+    }
     results = []
     for one in ("numpy", library):
         with monkeypatch.context() as patch:
@@ -274,7 +288,7 @@ def test_a_bad_value_of_the_first_chunk_is_not_counted_against_the_second(oracle
 def test_pairs_are_placed_to_the_same_bits(dtype: Any, widths: bool, centers: int, B: int, m: int, d: int) -> None:
     source = np.random.default_rng(0)
     x, u, w = (source.normal(size=shape).astype(dtype) for shape in ((B, d), (B, m, d), (B, d)))
-    t, w = np.full(B, 0.3, dtype), np.exp(w) if widths else None
-    found, expected = (kind(xp=np).antithetic_points(x, t, u, w, centers) for kind in (NumpyContext, Context))
+    t, scales = np.full(B, 0.3, dtype), np.exp(w) if widths else None
+    found, expected = (kind(xp=np).antithetic_points(x, t, u, scales, centers) for kind in (NumpyContext, Context))
     assert found.dtype == expected.dtype == dtype
     np.testing.assert_array_equal(found, expected)
