@@ -229,3 +229,10 @@ def test_the_command_line_says_in_one_line_that_a_formula_is_too_large(command: 
 def test_the_error_is_estimated_for_terms_of_different_numbers_of_variables() -> None:
     F = slgh.smooth("abs(sin(x)) + abs(sin(x*y*z))", fallback="quadrature")
     assert 0 < F.error([0.3, 0.2, 0.1], 0.5) < 0.1
+
+
+def test_a_formula_of_billions_of_variables_can_be_shown() -> None:
+    """Its variables are not listed one by one."""
+    F = slgh.smooth("x[2147483647]")
+    assert F.d == 2**31
+    assert repr(F) == "Smoothed(x[2147483647])"

@@ -126,6 +126,10 @@ LARGE: tuple[Callable[[], str], ...] = (
 """Formulas that take long."""
 
 
+MAX_VARIABLES = 1_000_000
+"""A formula such as x[2147483647] has more. It is smoothed, but a point for it would not fit into memory."""
+
+
 class Formulas:
     """A case is a list of formulas. Each is a tree with a point and a radius, or a text that may be anything."""
 
@@ -272,6 +276,8 @@ def _smooth_text(text: str) -> str:
     """Smooth a text that may be anything."""
     with contextlib.suppress(ValueError):
         F = slgh.smooth(text)
+        if (F.d or 3) > MAX_VARIABLES:
+            return ""
         x = np.full(F.d or 3, 0.3)
         with np.errstate(all="ignore"):
             for name in ("value", "grad", "dt", "trace"):

@@ -68,7 +68,7 @@ class Smoothed:
 
     @cached_property
     def t(self) -> sp.Symbol:
-        return sp.Symbol("radius" if "t" in self.variables else "t")
+        return sp.Symbol("radius" if "t" in self._formula.names else "t")
 
     @cached_property
     def expression(self) -> Any:
