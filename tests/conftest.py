@@ -60,13 +60,24 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("needs a CUDA device")
 
 
+def loaded_libraries() -> set[str]:
+    """The heavy libraries that are loaded."""
+    return {name for name in HEAVY_LIBRARIES if name in sys.modules}
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """End the fast lane if collecting its tests has loaded JAX or PyTorch."""
+    if in_fast_lane(session.config) and (found := loaded_libraries()):
+        raise pytest.UsageError(f"{found} loaded by a module of the fast lane: import it in tests that are marked slow")
+
+
 @pytest.fixture(autouse=True)
 def no_heavy_library(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the test that loads JAX or PyTorch in the fast lane."""
+    before = loaded_libraries()
     yield
-    if in_fast_lane(request.config):
-        loaded = [name for name in HEAVY_LIBRARIES if name in sys.modules]
-        assert not loaded, f"{loaded} loaded in the fast lane: mark the test slow"
+    found = loaded_libraries() - before
+    assert not found or not in_fast_lane(request.config), f"{found} loaded in the fast lane: mark the test slow"
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from slgh.paper.errata import claims, confirmed, hole, proofs, tables
 from slgh.paper.errata.erratum import Erratum, Measurement
 from slgh.paper.experiments.paper_table import unit
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
 BY_NAME = {it.name: it for it in errata.ERRATA}
 SLOW = {"GradOpt's stopping rule", "the number of outer loops", "digits"}

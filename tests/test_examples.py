@@ -71,6 +71,7 @@ def test_algorithm_3(eta: float | None) -> None:
     assert ours.t == pytest.approx(t, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.stem for p in EXAMPLES.glob("*.py")))
 def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(tmp_path)

@@ -196,6 +196,7 @@ def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[st
     return history.own(np.zeros(history.B, int), np.full(history.B, rows), 3, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("B", "ends", "one_by_one"), [(1, (), False), (8, (3_000, 9_000, 19_000), False), (8, (3_000, 9_000), True)]
 )

@@ -409,6 +409,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @POSIX
 def test_ctrl_c_while_workers_send_large_gradients_does_not_hang(tmp_path: Path) -> None:
     script = tmp_path / "script.py"

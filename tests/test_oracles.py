@@ -336,6 +336,7 @@ def cosine_of(oracle: Any, slope: float = 1.0, n: int = 4000, d: int = 50) -> tu
     return stats.tmean(seen.g[:, 0] / np.linalg.norm(seen.g, axis=1)), seen.cosine
 
 
+@pytest.mark.slow
 def test_exponential_is_sharpest_where_the_samples_differ_by_one() -> None:
     """f over the samples has the standard deviation t |b| = 0.2: the best N is 5."""
     found = {N: cosine_of(Exponential(samples=100, sharpness=N)) for N in (1.0, 2.5, 5.0, 10.0, 25.0)}
@@ -344,6 +345,7 @@ def test_exponential_is_sharpest_where_the_samples_differ_by_one() -> None:
     assert measured == pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("M", [1, 10, 100])
 def test_ranks_lose_little_of_the_cosine(M: int) -> None:
     raw, _ = cosine_of(Antithetic(samples=M))

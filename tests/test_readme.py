@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text()
 SHELL = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
 
 
+@pytest.mark.slow
 def test_the_code_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -27,6 +28,7 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "hole.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [line for line in SHELL if line.startswith("slgh ")])
 def test_a_command_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -65,6 +65,7 @@ def test_the_page_shows_what_was_recorded(tmp_path: Path) -> None:
     assert copy.read_text() == PAGE.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", QUICK)
 def test_slgh_behaves_as_recorded(row: str) -> None:
     outcome = run_cell(row, "slgh")

@@ -146,6 +146,7 @@ def gauss_legendre(n: int = 24, kept: list[Any] = []) -> list[tuple[Any, Any]]: 
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_closed_forms_agree_with_arbitrary_precision_quadrature(formula: str) -> None:
     F = slgh.smooth(formula)
@@ -216,6 +217,7 @@ def by_quadrature(F: Any, x: Any, t: float, n: int) -> tuple[Any, Any]:
     return np.array([w @ f, w @ (f * ((u * u).sum(axis=-1) - x.shape[-1])) / t]), w @ np.abs(f)
 
 
+@pytest.mark.slow
 @given(polynomials(), st.floats(0.1, 2), st.integers(0, 2**32 - 1))
 @settings(max_examples=40, deadline=None)
 @example(("1*x[0]**0*x[1]**8", 2), 0.5, 0)
@@ -249,6 +251,7 @@ def products(draw: Callable[..., Any]) -> str:
     return "*".join(factors)
 
 
+@pytest.mark.slow
 @given(products(), st.floats(0.1, 0.7), st.integers(0, 2**32 - 1))
 @settings(max_examples=12, deadline=None)
 def test_random_products_agree_with_gauss_hermite(formula: str, t: float, seed: int) -> None:

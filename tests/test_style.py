@@ -11,9 +11,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize(
-    "command", [["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"], ["mypy"]], ids=" ".join
-)
+COMMANDS = [
+    ["ruff", "check", "--no-cache"],
+    ["ruff", "format", "--check", "--no-cache"],
+    pytest.param(["mypy"], marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_style(command: list[str]) -> None:
     found = subprocess.run([sys.executable, "-m", *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
