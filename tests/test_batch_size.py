@@ -218,9 +218,9 @@ def test_refusals() -> None:
         run(x0, batched=True, batch_size=0)
     with pytest.raises(ValueError, match="exclude each other"):
         run(x0, batched=True, batch_size=2, callback=print)
-    with pytest.raises(ValueError, match="needs max_iter or max_evals, enough for an iteration"):
+    with pytest.raises(ValueError, match="needs max_iter or max_evals, enough for one iteration"):
         run(x0, batched=True, batch_size=2, max_iter=None, max_seconds=1.0)
-    with pytest.raises(ValueError, match="enough for an iteration"):
+    with pytest.raises(ValueError, match="enough for one iteration"):
         run(x0, batched=True, batch_size=2, max_evals=3)
     with pytest.raises(ValueError, match="iterations of equal cost"):
         CASES["zosvrg"].run(x0, batched=True, batch_size=2)

@@ -133,6 +133,7 @@ def is_alive(pid: int) -> bool:
     return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("kill", [signal.SIGKILL, signal.SIGTERM] if os.name == "posix" else [])
 def test_workers_do_not_outlive_a_killed_parent(kill: signal.Signals, tmp_path: Path) -> None:
@@ -143,6 +144,7 @@ def test_workers_do_not_outlive_a_killed_parent(kill: signal.Signals, tmp_path: 
     assert_gone(pids)
 
 
+@pytest.mark.slow
 @POSIX
 @pytest.mark.parametrize("presses", [1, 3])
 def test_ctrl_c_does_not_wait_for_evaluations_in_workers(presses: int, tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ def test_flat_is_meant_beside_the_drop() -> None:
     assert "f is flat around x0" in found.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ackley", "hole", "rosenbrock"])
 def test_the_score_ranks_t1_as_the_runs_do(name: str) -> None:
     """benchmarks/probe.py measures 0.84 to 0.95 on average, and 0.70 at least."""

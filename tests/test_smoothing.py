@@ -414,6 +414,7 @@ KINKED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fallback", ["quadrature", "sampling"])
 @pytest.mark.parametrize("formula", KINKED)
 def test_fallbacks_take_what_bends_and_jumps(formula: str, fallback: str) -> None:
@@ -579,6 +580,7 @@ HOLE = "(x**2 if x >= 0 else x**2/50) - 150*1.1**(-(x - 10)**2 - y**2)"
 TABLES = {"rosenbrock": ROSENBROCK, "himmelblau": HIMMELBLAU}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "row"),
     [

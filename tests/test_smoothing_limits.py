@@ -185,6 +185,7 @@ def test_max_seconds_must_be_positive() -> None:
         slgh.smooth("x", max_seconds=0.0)
 
 
+@pytest.mark.slow
 def test_2500_plain_variables_are_like_a_vector() -> None:
     n = 2500
     names = [sp.Symbol(f"x{i}") for i in range(n)]
@@ -205,6 +206,7 @@ def test_2500_terms_of_text_are_read_at_once() -> None:
     assert F.value(np.ones(2500), 0.5) == 2500
 
 
+@pytest.mark.slow
 def test_long_sums_and_products_compile() -> None:
     x = sp.symbols("x:3500")
     total, product = CompiledExpressions(x, [sp.Add(*x), sp.Mul(*x)])(np, *np.full(3500, 1.001))
@@ -212,6 +214,7 @@ def test_long_sums_and_products_compile() -> None:
     assert product == pytest.approx(1.001**3500)
 
 
+@pytest.mark.slow
 def test_what_nests_too_deep_is_refused() -> None:
     with pytest.raises(FormulaTooLarge, match="nests too deep"):
         slgh.smooth("cos(sum(x[i] for i in range(d)))", d=2500)

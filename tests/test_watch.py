@@ -128,7 +128,7 @@ def test_refusals() -> None:
         slgh.minimize(value, WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50)
     with pytest.raises(ValueError, match="needs vectorized=True"):
         slgh.minimize(watched_bowl, WATCHED_STARTS[0], watch=Entered(radius=1.0), max_evals=50)
-    with pytest.raises(TypeError, match=r"`watch` must be a slgh\.parts\.Watch"):
+    with pytest.raises(TypeError, match=r"`watch` must be a slgh\.protocols\.Watch"):
         slgh.minimize(watched_bowl, WATCHED_STARTS[0], vectorized=True, watch="all", max_evals=50)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="without sample_xi"):
         slgh.minimize(
