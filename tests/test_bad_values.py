@@ -177,7 +177,7 @@ def test_ctrl_c_in_the_final_evaluation_loses_nothing() -> None:
 def test_ctrl_c_of_a_terminal_reaches_workers_too_and_the_result_is_kept() -> None:
     code = (
         "import os, signal, sys, time, threading, numpy as np, slgh\n"
-        "def f(x: Any) -> Any:\n    time.sleep(0.005); return float((x**2).sum())\n"
+        "def f(x):\n    time.sleep(0.005); return float((x**2).sum())\n"
         "if __name__ == '__main__':\n"
         "    threading.Timer(1.0, os.killpg, (0, signal.SIGINT)).start()\n"
         "    r = slgh.minimize(f, np.ones(3), method='zosgd', t1=.1, step=.01, samples=3, workers=2, max_iter=10**6)\n"

@@ -228,7 +228,7 @@ LIMITED = """
 import resource, sys, warnings
 import numpy as np, slgh
 
-def f(x: Any) -> Any:
+def f(x):
     resource.setrlimit(resource.RLIMIT_FSIZE, (3000, resource.RLIM_INFINITY))
     return ((x - 1) ** 2).sum()
 

@@ -10,7 +10,7 @@ from scipy.stats import truncnorm
 
 import slgh
 from cases import smooth_of
-from slgh.plotting.explorer import MOST, Explorer, box_around, explore
+from slgh.plotting.explorer import MAX_BLURRED_POINTS, Explorer, box_around, explore
 from slgh.plotting.path import Path
 from slgh.problems import himmelblau, rosenbrock
 from slgh.smoothing import Quadrature
@@ -81,7 +81,7 @@ def test_a_radius_far_larger_than_the_box_takes_coarser_grids_and_no_more_points
     # F is nearly flat over such a box, so that the error is measured against its values.
     np.testing.assert_allclose(found.F[:-1], exact.F[:-1], rtol=1e-3)
     np.testing.assert_array_equal(found.F[-1], exact.F[-1])
-    assert sum(asked) < 12 * MOST[d] ** d
+    assert sum(asked) < 12 * MAX_BLURRED_POINTS[d] ** d
 
 
 def test_a_function_is_asked_once_for_each_point() -> None:

@@ -16,8 +16,8 @@ from libraries import other_libraries, to_library
 from slgh.attack import AttackResult, attack
 from slgh.plotting.images import (
     COLUMNS,
-    Compared,
-    Course,
+    AttackTrace,
+    ComparedImages,
     as_pictures,
     attack_curves,
     attack_images,
@@ -39,11 +39,13 @@ def closed() -> Iterator[None]:
     plt.close("all")
 
 
-def compared(n: int, shape: tuple[int, ...], pixels: tuple[float, float] = (0.0, 1.0), **changes: Any) -> Compared:
+def compared(
+    n: int, shape: tuple[int, ...], pixels: tuple[float, float] = (0.0, 1.0), **changes: Any
+) -> ComparedImages:
     """n images with pixels around the middle, all of them changed by up to a tenth of the range."""
     low, high = pixels
     before = low + (high - low) * RNG.uniform(0.2, 0.8, (n, *shape))
-    it = Compared(
+    it = ComparedImages(
         originals=before,
         adversarial=before + (high - low) * RNG.uniform(-0.1, 0.1, before.shape),
         pixels=pixels,
@@ -143,12 +145,12 @@ def test_pixels_outside_the_range_are_cut_off() -> None:
 # The course of an attack
 
 
-def course(B: int, R: int = 6) -> Course:
+def course(B: int, R: int = 6) -> AttackTrace:
     """Image i succeeds at the query 10 (i + 1), except for the last one; all end at the query 60."""
     queries = 10 * np.arange(1, R + 1)
     first = np.where(np.arange(B) < B - 1, 10 * (np.arange(B) % R + 1), -1)
     distortion = np.outer(queries, np.arange(1, B + 1)).astype(float)
-    return Course(
+    return AttackTrace(
         queries=queries,
         distortion=distortion,
         margin=20 - distortion / 10,

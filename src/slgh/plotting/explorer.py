@@ -1,4 +1,4 @@
-"""What the page's explorer shows of a function of one or two variables: F(x, t) for many t, and paths through it."""
+"""Data of the page's explorer for a function of one or two variables: F(x, t) for many t, and paths."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ Box: TypeAlias = Sequence[tuple[float, float]]
 """The interval of each variable."""
 
 FRAMES = {1: 61, 2: 31}
+"""Number of radii by the number of variables. A page with four explorers stays below 10 MB."""
+
 POINTS = {1: 1001, 2: 81}
-"""How many radii, and points an axis, by the number of variables: a page with four explorers stays below 10 MB."""
+"""Number of points per axis by the number of variables."""
 
 REACH = 5.0
-"""The blur takes f from so many t around a point. Beyond lie 6e-7 of the Gaussian."""
+"""Radius of the blur in units of t. Only 6e-7 of the Gaussian is beyond it."""
 
-MOST = {1: 5_000, 2: 300}
-"""At most so many points an axis are blurred. A larger reach takes coarser grids, which large t do not notice."""
+MAX_BLURRED_POINTS = {1: 5_000, 2: 300}
+"""Maximum number of points per axis that are blurred. A larger reach uses a coarser grid, enough for large t."""
 
 CHUNK = 1_000
-"""So many points are evaluated at once: quadrature holds some thousand nodes around each of them."""
+"""Number of points evaluated at once: quadrature holds some thousand nodes around each of them."""
 
 MARGIN = 0.15
-"""What a box leaves free around the paths, as a share of its side."""
+"""Space that a box leaves around the paths, as a share of its side."""
 
-RUNAWAY = 1e100
-"""An x as large as this is not looked at: the run diverged."""
+DIVERGED = 1e100
+"""Points at least this large are left out of the box."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Explorer:
-    """F on a grid for descending t, the last of them 0, with the paths of the methods."""
+    """F on a grid for descending t, the last of them 0, with paths."""
 
     name: str
     title: str
@@ -55,7 +57,7 @@ class Explorer:
     """(n, nx) or (n, ny, nx)."""
     paths: tuple[Path, ...] = ()
     minimizers: Floats | None = None
-    """Where f is known to be least, (n, d)."""
+    """Known global minimizers, (n, d)."""
 
 
 def explore(
@@ -70,21 +72,23 @@ def explore(
     frames: int | None = None,
     points: int | None = None,
 ) -> Explorer:
-    """F(x, t) over a box for t from t1 down to 0, with the paths of the methods.
+    """Evaluate F(x, t) over a box for t from t1 down to 0.
 
     Parameters
     ----------
     F
-        A closed form, whose value(x, t) is taken as it is; or a function, of points (n, d) with values (n,), which is
+        A closed form, whose value(x, t) is evaluated; or a function that maps points (n, d) to values (n,), which is
         evaluated on a grid around the box and blurred.
     box
         The interval of each of the one or two variables.
     t1
-        The largest t. The others are t1 s^2 with evenly spaced s, so that small ones lie close.
+        The largest t. The others are t1 s^2 with evenly spaced s, so that small t are dense.
+    paths
+        The paths of the methods.
     minimizers
-        Where f is known to be least, (n, d), to be marked.
+        Known global minimizers (n, d), to be marked.
     frames, points
-        How many t, and how many points an axis. By default 61 and 1001 for one variable, 31 and 81 for two.
+        Number of t, and of points per axis. By default 61 and 1001 for one variable, 31 and 81 for two.
     """
     d = _dimension(box, paths)
     checks.real("t1", t1, above=0)
@@ -121,7 +125,7 @@ def _known(minimizers: Any, d: int) -> Floats:
 
 
 def _is_exact(F: Any, axes: Sequence[Floats], t1: float) -> bool:
-    """Whether F(x, t) comes in closed form. One made of quadrature says so, and costs a thousand times the blur."""
+    """True if F(x, t) is a closed form. Quadrature, which reports an error, costs a thousand times the blur."""
     if not hasattr(F, "value"):
         return False
     few = _points([axis[:: max(1, len(axis) // 4)] for axis in axes])
@@ -129,7 +133,7 @@ def _is_exact(F: Any, axes: Sequence[Floats], t1: float) -> bool:
 
 
 def _function(F: Any) -> Function:
-    """f itself."""
+    """Return f = F(., 0)."""
     if isinstance(F, Quadrature):
         fun = F.fun
         return (lambda x: np.sum(fun(x), axis=-1)) if F.separable else fun
@@ -144,12 +148,12 @@ def _exact(F: Any, axes: Sequence[Floats], t: Floats) -> Floats:
 
 
 def _points(axes: Sequence[Floats]) -> Floats:
-    """The points of a grid, (n, d), the first variable running fastest."""
+    """Return the points of a grid, (n, d), the first variable running fastest."""
     return np.stack([part.ravel() for part in np.meshgrid(*axes)], axis=-1)
 
 
 def _on_grid(f: Function, axes: Sequence[Floats]) -> Floats:
-    """f on a grid, (nx,) or (ny, nx)."""
+    """Evaluate f on a grid, (nx,) or (ny, nx)."""
     x = _points(axes)
     values = []
     for first in range(0, len(x), CHUNK):
@@ -162,19 +166,19 @@ def _on_grid(f: Function, axes: Sequence[Floats]) -> Floats:
 
 
 def blur(f: Function, axes: Sequence[Floats], t: Floats) -> Floats:
-    r"""F(x, t) = E f(x + t u) on a grid for each of descending t, by blurring f with a Gaussian of radius t.
+    """Compute F(x, t) = E f(x + t u) on a grid for each of descending t, by blurring f with a Gaussian of radius t.
 
-    f is evaluated once, on the grid continued by some t on each side; again on one twice as coarse where that would be
-    too many points, and so on. Where f is not finite, F is the mean over the rest, E [f | f finite], and f itself
-    at t = 0.
+    f is evaluated once, on the grid extended by some t on each side. For t that need too many points, it is evaluated
+    again on a grid twice as coarse, and so on. Where f is not finite, F is the mean over the rest, E [f | f finite],
+    and f itself at t = 0.
     """
     parts = [_blurred(f, axes, np.array(list(group)), level) for level, group in groupby(t, lambda s: _level(axes, s))]
     return np.concatenate(parts)
 
 
 def _level(axes: Sequence[Floats], t: float) -> int:
-    """How often the grid's spacing is doubled for the reach of t to fit."""
-    most, level = MOST[len(axes)], 0
+    """Return how many times the grid's spacing must be doubled for the reach of t to fit."""
+    most, level = MAX_BLURRED_POINTS[len(axes)], 0
     while any(len(axis) / 2**level + 2 * REACH * t / (2**level * _spacing(axis)) > most for axis in axes):
         level += 1
     return level
@@ -193,13 +197,13 @@ def _blurred(f: Function, axes: Sequence[Floats], t: Floats, level: int) -> Floa
         for axis, step, more in zip(axes, h, reach, strict=True)
     ]
     values = _on_grid(f, grid)
-    # The grid of the box within this one, in its steps. Arrays have the last variable first.
+    # Positions of the box's grid within this one, in units of its spacing. Arrays have the last variable first.
     at = np.meshgrid(*(more + np.arange(len(a)) / stretch for a, more in zip(axes, reach, strict=True)))[::-1]
     return np.stack([_cut(_filter(values, [s / step for step in reversed(h)]), at) for s in t])
 
 
 def _filter(values: Floats, sigma: Sequence[float]) -> Floats:
-    """Blurred values, where not all are finite by the mean over the others; without any blur as they are."""
+    """Blur the values, ignoring those that are not finite; without a blur, return them unchanged."""
     if not any(sigma):
         return values
 
@@ -212,15 +216,15 @@ def _filter(values: Floats, sigma: Sequence[float]) -> Floats:
     if ok.all():
         return mean(values)
     share = mean(ok.astype(float))
-    # What is left of a share after rounding is not one.
+    # Shares below rounding error count as zero.
     return np.where(share > 1e-12, mean(np.where(ok, values, 0.0)) / share, np.nan)
 
 
 def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
-    """Values between grid points, or at them as they are."""
-    whole = [np.floor(a).astype(np.intp) for a in at]
-    if all(np.array_equal(a, w) for a, w in zip(at, whole, strict=True)):
-        return values[tuple(whole)]
+    """Interpolate values between grid points; at grid points they are exact."""
+    floors = [np.floor(a).astype(np.intp) for a in at]
+    if all(np.array_equal(a, floor) for a, floor in zip(at, floors, strict=True)):
+        return values[tuple(floors)]
     # A spline would spread a NaN over all points.
     from scipy import ndimage
 
@@ -228,7 +232,7 @@ def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
 
 
 def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[float, float], ...]:
-    """A box around paths and minimizers, with a margin and equal sides; of length 2 where nothing moves.
+    """Return a box around paths and minimizers, with a margin and equal sides; of length 2 if nothing moves.
 
     >>> still = Path(label="", iteration=np.arange(2), x=np.ones((2, 1)), t=np.zeros(2), fun=np.zeros(2))
     >>> box_around([still])
@@ -238,12 +242,12 @@ def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[flo
     """
     places = [path.x for path in paths] + ([] if minimizers is None else [np.atleast_2d(np.asarray(minimizers, float))])
     x = np.concatenate(places)
-    x = x[(np.abs(x) < RUNAWAY).all(axis=-1)]
+    x = x[(np.abs(x) < DIVERGED).all(axis=-1)]
     if not len(x):
         raise ValueError("`paths` must have a finite x to put a box around, got none: no explorer of this run.")
     low, high = x.min(axis=0), x.max(axis=0)
     side = float((high - low).max()) / (1 - 2 * MARGIN)
-    if side <= 1e-9 * np.abs(x).max():  # but for rounding
+    if side <= 1e-9 * np.abs(x).max():  # rounding error
         side = 2 * max(1.0, 1e-6 * float(np.abs(x).max()))
     middle = low + (high - low) / 2
     return tuple((float(m - side / 2), float(m + side / 2)) for m in middle)

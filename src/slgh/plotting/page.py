@@ -1,4 +1,4 @@
-"""The page of a run: one HTML file with its tables, its figures and its explorers, which needs no network."""
+"""The page of a run: one self-contained HTML file with tables, figures and explorers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from slgh.plotting.style import COLORS
 from slgh.plotting.table import Table
 
 REPLAYED = 400
-"""So many iterations of a path are kept for the replay."""
+"""Maximum number of iterations of a path in the replay."""
 
 GOOD, BAD = ("match", "within interval"), ("differs",)
-"""How the verdicts begin that get a mark."""
+"""Table cells that get a mark: these words, alone or before a colon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A figure: the bytes of an image file, and what it shows."""
+    """A figure: the bytes of an image file, and its caption."""
 
     caption: str
     image: bytes
@@ -36,13 +36,13 @@ class Picture:
 
     @property
     def url(self) -> str:
-        """The image itself as an address."""
+        """The image as a data URL."""
         return f"data:{self.media_type};base64,{base64.b64encode(self.image).decode()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page: what an experiment found."""
+    """A section of the page."""
 
     name: str
     title: str
@@ -66,17 +66,17 @@ def write_run_page(
     Parameters
     ----------
     file
-        Where to, replaced as a whole.
+        The file, replaced atomically.
     F
-        What was minimized: a closed form, or a function of points (n, d) with values (n,).
+        The objective: a closed form, or a function that maps points (n, d) to values (n,).
     paths
-        From `slgh.plotting.path.path_of`, one for each method.
+        One path per method, from `slgh.plotting.path.path_of`.
     title
-        The heading: the function, say.
+        The heading, for example the name of the function.
     tables, pictures
-        What else to show.
+        Further content.
     minimizers
-        Where f is known to be least, (n, d): the explorer has these points in view and marks them.
+        Known global minimizers (n, d), which the explorer has in view and marks.
     """
     section = Section(
         name="run",
@@ -93,18 +93,18 @@ def _explorer_of(F: Any, paths: Sequence[Path], title: str, minimizers: Any) -> 
         return None
     box = box_around(paths, minimizers)
     largest = max((float(t) for path in paths for t in path.t if np.isfinite(t)), default=0.0)
-    # Where nothing was smoothed, the homotopy that was not taken.
+    # A run without smoothing has no t: show the homotopy that it could have followed.
     t1 = largest if largest > 0 else (box[0][1] - box[0][0]) / 4
     return explore(F, name="run", title=title, box=box, t1=t1, paths=paths, minimizers=minimizers)
 
 
 def write_page(file: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
-    """Write the page, so that there is at any time the old one or the new one, whole."""
+    """Write the page atomically."""
     write_text(file, render_page(title, sections))
 
 
 def render_page(title: str, sections: Sequence[Section]) -> str:
-    """The page as text. Titles, labels and cells are plain text: what looks like HTML in them is shown, not obeyed."""
+    """Return the page as HTML. Titles, labels and cells are plain text and are escaped."""
     try:
         import jinja2
     except ImportError as missing:
@@ -129,7 +129,7 @@ def _asset(name: str) -> str:
 
 
 def _plotly() -> str:
-    """The library for the browser."""
+    """Return plotly.js."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as missing:
@@ -138,7 +138,7 @@ def _plotly() -> str:
 
 
 def verdict(cell: str) -> str:
-    """Which mark a cell of a table gets, if any.
+    """Return the mark of a table cell: "good", "bad" or none.
 
     >>> verdict("differs: misprinted"), verdict("match"), verdict("matchless")
     ('bad', 'good', '')
@@ -148,7 +148,7 @@ def verdict(cell: str) -> str:
 
 
 def marks(t: NDArray[np.float64]) -> list[tuple[float, str]]:
-    """Some values along the slider of t, which has its frames evenly spaced: the share of the way, and t there.
+    """Return labels of the slider of t: positions from 0 to 1, and t there.
 
     >>> marks(1.5 * np.linspace(1, 0, 5) ** 2)
     [(0.0, '1.5'), (0.25, '0.84'), (0.5, '0.38'), (0.75, '0.094'), (1.0, '0')]
@@ -159,7 +159,7 @@ def marks(t: NDArray[np.float64]) -> list[tuple[float, str]]:
 
 
 def anchors(names: Sequence[str]) -> list[str]:
-    """What addresses within the page end with: each name in letters, digits and dashes, numbered where that repeats.
+    """Return unique HTML anchors: each name in letters, digits and dashes, numbered if it repeats.
 
     >>> anchors(["hole", "f(x) < 1", "hole", ""])
     ['hole', 'f-x-1', 'hole-3', 'section-4']
@@ -174,7 +174,7 @@ def anchors(names: Sequence[str]) -> list[str]:
 
 
 def encode(explorer: Explorer) -> dict[str, Any]:
-    """An explorer for JSON: its arrays as text, F in single precision above each t's least value."""
+    """Return an explorer for JSON: arrays as text, F in single precision relative to the least value at each t."""
     F = explorer.F.reshape(len(explorer.t), -1)
     low = np.where(np.isfinite(F), F, np.inf).min(axis=1)
     low[np.isinf(low)] = 0.0
@@ -197,6 +197,6 @@ def _encode_path(path: Path, color: str) -> dict[str, str]:
 
 
 def text(array: NDArray[Any]) -> str:
-    """An array's bytes in base 64, little-endian: single precision as it is, all else in double."""
+    """Return an array's bytes in base 64, little-endian: float32 as it is, everything else as float64."""
     kind = "<f4" if array.dtype == np.float32 else "<f8"
     return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode()

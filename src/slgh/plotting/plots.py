@@ -1,4 +1,4 @@
-"""The picture of a run, for the user's own function."""
+"""Plot a run on the user's own function."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DOTS = 200
-"""A path along the curve of a function of one variable has at most so many dots."""
+MAX_DOTS = 200
+"""Maximum number of dots of a path along the curve of a function of one variable."""
 
-SHOWN = 30
-"""At most so many problems of a batch are drawn as paths."""
+MAX_PATHS = 30
+"""Maximum number of problems of a batch drawn as paths."""
 
 
 def plot(
@@ -36,21 +36,21 @@ def plot(
     Parameters
     ----------
     result
-        Of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is drawn as a
-        path as well. Of a batch the median is drawn, with the central 95 % as a band, and up to 30 paths. Or of
-        `slgh.attack.attack`: then the distortion and the margin of each image are drawn, over its queries.
+        The result of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is
+        also drawn as a path. For a batch, the median is drawn, with the central 95 % as a band, and up to 30 paths. Or
+        the result of `slgh.attack.attack`: then the distortion and the margin of each image are drawn over its queries.
     fun
-        The function that was minimized, or its closed form. It is evaluated on a grid of some thousand points (in one
-        variable up to some ten thousand, for its smoothed forms), on NumPy arrays.
+        The function that was minimized, or its closed form. It is evaluated with NumPy arrays, on a grid of some
+        thousand points (in one variable up to some ten thousand, for its smoothed forms).
     vectorized
         As for `slgh.minimize`: fun maps points (..., d) to values (...).
     title
-        Written above the figure.
+        Title of the figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One of pyplot's: `matplotlib.pyplot.show()` shows it, its `savefig` writes it.
+        A pyplot figure: `matplotlib.pyplot.show()` shows it, its `savefig` writes it.
 
     Examples
     --------
@@ -76,20 +76,19 @@ def plot(
     d = paths[0].x.shape[1] if paths else 0
     with style():
         figure = plt.figure(figsize=(WIDTH, 4.6 if d in (1, 2) else 2.6), layout="constrained")
-        grid = figure.add_gridspec(2, 2, width_ratios=(1.6, 1)) if d in (1, 2) else figure.add_gridspec(1, 2)
         if d in (1, 2):
-            ax = figure.add_subplot(grid[:, 0])
+            grid = figure.add_gridspec(2, 2, width_ratios=(1.6, 1))
+            ax, left, right = (figure.add_subplot(cell) for cell in (grid[:, 0], grid[0, 1], grid[1, 1]))
             values = _values(fun, vectorized=vectorized)
             if d == 1:
                 _draw_line(ax, fun, values, paths)
             else:
                 _draw_plane(ax, values, paths)
-            left, right = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
         else:
-            left, right = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
+            left, right = figure.subplots(1, 2)
         runs = RunCurves(label="", iteration=record["iteration"], fun=_columns(record["fun"]), t=_columns(record["t"]))
         draw_runs(left, right, [runs])
-        if isinstance(result.method.oracle, Antithetic):  # it does not ask for f(x)
+        if isinstance(result.method.oracle, Antithetic):  # which does not evaluate f(x)
             left.set_ylabel("mean of $f$ around $x_k$")
         left.set_yscale("log" if np.all(record["fun"] > 0) and np.ptp(np.log10(record["fun"])) > 2 else "linear")
         if title is not None:
@@ -98,18 +97,18 @@ def plot(
 
 
 def _columns(values: NDArray[Any]) -> NDArray[Any]:
-    """(k, S), of a single run (k, 1)."""
+    """Return (k, S), with S = 1 for a single run."""
     return values.reshape(len(values), -1)
 
 
 def _paths(result: Result) -> list[Path]:
-    """Those of the first problems."""
+    """Return the paths of the first problems."""
     problems = result.history["x"].shape[1] if result.history["x"].ndim == 3 else 1
-    return [path_of(result, problem=b) for b in range(min(problems, SHOWN))]
+    return [path_of(result, problem=b) for b in range(min(problems, MAX_PATHS))]
 
 
 def _values(fun: Any, *, vectorized: bool) -> Function:
-    """f on NumPy points (..., d)."""
+    """Return f on NumPy points (..., d)."""
     if hasattr(fun, "value"):
         return lambda x: fun.value(x, np.zeros(x.shape[:-1]))
     if vectorized:
@@ -118,7 +117,7 @@ def _values(fun: Any, *, vectorized: bool) -> Function:
 
 
 def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
-    """f, its smoothed forms for some t of the path, and (x_k, F(x_k, t_k))."""
+    """Draw f, its smoothed forms for some t of the path, and (x_k, F(x_k, t_k))."""
     from scipy.interpolate import RegularGridInterpolator
 
     box = box_around(paths)
@@ -133,7 +132,7 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
             ax.plot(x, at((np.full(x.shape, t), x)), color=gray, linewidth=1, label=f"F(., {t:.3g})")
     ax.plot(x, it.F[-1], color="black", label="f")
     for i, way in enumerate(paths):
-        path = way.thin(DOTS)
+        path = way.thin(MAX_DOTS)
         heights = at((path.t, path.x[:, 0]))
         label = "$(x_k, F(x_k, t_k))$" if i == 0 else None
         ax.plot(path.x[:, 0], heights, ".-", color=COLORS[0], markersize=3, label=label)
@@ -143,7 +142,7 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
 
 
 def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
-    """Contours of f, and the path, its color telling t."""
+    """Draw contours of f, and the paths, whose color is t."""
     from matplotlib.collections import LineCollection
 
     box = box_around(paths)

@@ -1,4 +1,4 @@
-"""How figures look: sizes for print, colors that everybody can tell apart, lines that survive gray."""
+"""Style of figures: sizes for print, colors for the color-blind, lines that can be told apart in gray."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, which the color-blind can tell apart, the darker ones first."""
+"""Okabe and Ito's palette for the color-blind, darker colors first."""
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
-"""One for each color, so that the lines differ in gray too."""
+"""One line style per color, so that lines differ in gray too."""
 
 WIDTH = 6.5
-"""Inches between the margins of a printed page."""
+"""Width of a figure on a printed page, in inches."""
 
 RC = {
     "font.size": 9.0,
@@ -30,13 +30,13 @@ RC = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "savefig.dpi": 200,
-    "svg.hashsalt": "slgh",  # the same figure is the same file
-    "svg.fonttype": "path",  # and looks the same everywhere
+    "svg.hashsalt": "slgh",  # the same figure gives the same file
+    "svg.fonttype": "path",  # the same look without the fonts
 }
 
 
 def matplotlib() -> Any:
-    """The library, or an error that names the extra."""
+    """Return the library, or raise an error that names the extra."""
     try:
         import matplotlib
     except ImportError as missing:
@@ -46,13 +46,13 @@ def matplotlib() -> Any:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Inside, figures are drawn and written in this style; the user's own settings come back afterwards."""
+    """Draw and write figures in this style; the user's settings are restored. Also a decorator."""
     with matplotlib().rc_context(RC):
         yield
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """An empty figure that no window and no list of open figures knows of."""
+    """Return an empty figure that pyplot does not know of."""
     matplotlib()
     from matplotlib.figure import Figure
 
@@ -60,7 +60,7 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def as_bytes(figure: Figure, kind: str) -> bytes:
-    """The figure as a file of this kind ("svg", "png"), the same bytes each time."""
+    """Return the figure as a file of this kind ("svg", "png"), the same bytes each time."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else None)

@@ -1,4 +1,4 @@
-"""A table of text: for the terminal, for a page, for a document."""
+"""A table of text, for the terminal, a page, or a document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Table:
     note: str = ""
 
     def rich(self) -> rich.table.Table:
-        """For the terminal. The note is left to whoever prints it."""
+        """Return the table for the terminal, without its note."""
         from rich import box
         from rich.markup import escape
         from rich.table import Table as RichTable
@@ -32,16 +32,15 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """For a document.
+        """Return the table in Markdown.
 
         >>> print(Table(title="t", headings=("a", "b"), rows=(("1", "x|y"),)).markdown())
         | a | b |
         |---|---|
         | 1 | x\\|y |
         """
-        lines = [self.headings, ("---",) * len(self.headings), *self.rows]
-        text = ["|" + "|".join(lines[1]) + "|" if line is lines[1] else _line(line) for line in lines]
-        return "\n".join(text)
+        rule = "|" + "---|" * len(self.headings)
+        return "\n".join([_line(self.headings), rule, *map(_line, self.rows)])
 
 
 def _line(cells: tuple[str, ...]) -> str:
