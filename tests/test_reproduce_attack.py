@@ -161,7 +161,7 @@ def test_kept_rows_are_not_run_again_and_others_are(tmp_path: Path, monkeypatch:
         "images": 2,
         "methods": ["zosgd"],
         "device": "cpu",
-        "tell": lines.append,
+        "progress": lines.append,
     }
     first = run_rows("mnist", iterations=2, seeds=2, **options)
     assert sorted(file.name for file in tmp_path.iterdir()) == [

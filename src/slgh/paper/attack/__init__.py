@@ -26,7 +26,7 @@ def run_rows(
     folder: str | os.PathLike[str] | None = None,
     images: int = IMAGES,
     iterations: int | None = None,
-    tell: Callable[[str], None] = print,
+    progress: Callable[[str], None] = print,
 ) -> list[Record]:
     """Run the rows of an attack that are not in the cache yet, and store them. Needs no extra but PyTorch.
 
@@ -44,7 +44,7 @@ def run_rows(
         By default CUDA if available.
     weights, folder, images, iterations
         As in `AttackTable`; by default the shipped network, and the paper's sizes.
-    tell
+    progress
         Called with one line per row.
     """
     checks.choice("data", data, list(ATTACKS))
@@ -76,6 +76,6 @@ def run_rows(
         if record is None:
             record = row_cache.run_and_keep(run, device, table.rows, lambda share: None)
         won = 100 * sum(record["success"]) / len(record["success"])
-        tell(f"{data}: {run.label}: {won:.0f} % in {record['seconds']:g} s{', kept before' if before else ''}")
+        progress(f"{data}: {run.label}: {won:.0f} % in {record['seconds']:g} s{', kept before' if before else ''}")
         found.append(record)
     return found

@@ -196,15 +196,4 @@ def squares(tick: Tick, *, d: int = 1000, nu: float = 1e-6) -> Measurement:
     )
 
 
-ERRATA = (
-    assumption,
-    convexity,
-    table_1,
-    tuned,
-    residue,
-    beginning,
-    two_nu,
-    four_nu,
-    divisor,
-    squares,
-)
+ERRATA = (assumption, convexity, table_1, tuned, residue, beginning, two_nu, four_nu, divisor, squares)
