@@ -715,7 +715,7 @@ def test_an_interrupted_training_goes_on(folder: Path, small_sets: list[Any], mo
         (["--data", "mnits"], "--data must be one of mnist, cifar10"),
         (["--epochs", "0"], "--epochs must be an integer >= 1"),
         (["--held-out", "100"], "--held-out must be less than the number of images, 100"),
-        (["--device", "gpu"], "--device must be 'cpu' or 'cuda'"),
+        (["--device", "gpu"], "--device must be 'cpu', 'cuda', 'cuda:1'"),
         (["--out", "no/w.safetensors"], "--out: no/w.safetensors cannot be written"),
         (["--seed", "-1"], "--seed must be an integer >= 0"),
     ],
