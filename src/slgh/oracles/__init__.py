@@ -1,4 +1,4 @@
-"""Where to query and how to estimate: one file an oracle."""
+"""Oracles: where to query f, and how to estimate the gradient of F. One file per oracle."""
 
 from __future__ import annotations
 

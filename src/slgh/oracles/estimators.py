@@ -1,40 +1,92 @@
-"""What the oracles share: how points are laid out in a query, and sums over the samples that were good."""
+"""What the oracles share: their defaults, queries around x, and sums over the good samples."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from slgh.protocols import Answer, Array, Context, Query
+from slgh import checks
+from slgh.protocols import Answer, Array, Context, Leaves, Query
 
 
-def around(
-    x: Array,
-    t: Array,
-    directions: list[Array],
-    *,
-    centers: int,
-    xi: Array | None,
-    ctx: Context,
-    what: str = "fun",
-) -> Query:
-    """Ask at `centers` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOracle:
+    """Defaults of an oracle: it needs values of f at M = `samples` points, and remembers nothing."""
 
-    `xi` (B, m, ...) is repeated for each group of m points, and (B, 1, ...) for every point.
+    asks: ClassVar[str] = "values"
+    exact: ClassVar[bool] = False
+    provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
+    rounding: ClassVar[float | None] = 1 / 2
+
+    samples: int = 1
+
+    def __post_init__(self) -> None:
+        checks.count("samples", self.samples)
+
+    @property
+    def period(self) -> int:
+        return 1
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        return ()
+
+
+class SampleSums:
+    """Sums over the samples of one iteration, by name, and the number of good samples.
+
+    Samples come in chunks. A total is updated in place, so the first term must not be an array of somebody else.
     """
-    points = ctx.sample_points(x, t, directions, centers)
-    return Query(what, points, xi=_spread(xi, points, ctx.xp), centers=centers)
+
+    def __init__(self, samples: int, xp: Any) -> None:
+        self.samples, self.xp = samples, xp
+        self.good: Any = None
+        self.totals: dict[str, Array] = {}
+
+    def count(self, ok: Array | None, m: int) -> None:
+        """Count the good ones among m further samples. `ok` is (B, m), or (B, 1) for all at once; None: all good."""
+        good = count_good(ok, m, self.xp)
+        self.good = good if self.good is None else self.good + good
+
+    def add(self, name: str, term: Array) -> None:
+        """Add to a total a sum over further samples, (B,) or (B, d)."""
+        if name in self.totals:
+            self.totals[name] += term
+        else:
+            self.totals[name] = term
+
+    def add_values(self, name: str, values: Array, ok: Array | None) -> None:
+        """Add to a total the sum of the good values, (B, m)."""
+        self.add(name, self.xp.sum(zero_bad(values, ok), axis=1))
+
+    def mean(self, name: str) -> Array | None:
+        """Return a total divided by the number of good samples; None if nothing was added to it."""
+        return mean_of(self.totals[name], self.good, self.xp) if name in self.totals else None
+
+    def slope(self, name: str, t: Array) -> Array:
+        """Return a total (B, d) of differences divided by t and by the number of good samples."""
+        n = self.good if isinstance(self.good, int) else self.xp.maximum(self.good, 1.0)
+        return self.totals[name] / (n * t)[:, None]
+
+    def ok_and_rejected(self, value: Answer | None = None) -> tuple[Array | None, Array | None]:
+        """Return `ok` and `rejected` of an Estimate. `value` is the answer at x, if that must be finite too."""
+        return ok_and_rejected(self.good, self.samples, self.xp, value)
 
 
-def both_ways(
-    x: Array, t: Array, u: Array, *, widths: Array | None, centers: int, xi: Array | None, ctx: Context
+def query_around(
+    x: Array, t: Array, directions: list[Array], *, centers: int, xi: Array | None, ctx: Context, what: str = "fun"
 ) -> Query:
-    """Ask at `centers` copies of x, then at x + t*w*u for each u (B, m, d), then at x - t*w*u; `xi` as in `around`."""
-    points = ctx.antithetic_points(x, t, u, widths, centers)
-    return Query("fun", points, xi=_spread(xi, points, ctx.xp), centers=centers)
+    """Query at `centers` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`."""
+    points = ctx.sample_points(x, t, directions, centers)
+    return Query(what, points, xi=repeat_xi(xi, points, ctx.xp), centers=centers)
 
 
-def _spread(xi: Array | None, points: Array, xp: Any) -> Array | None:
-    """xi for each of the points (B, n, d)."""
+def query_value(x: Array, xi: Array | None) -> Query:
+    """Query f at x itself, with the first xi."""
+    return Query("fun", x[:, None, :], xi=None if xi is None else xi[:, :1], centers=1)
+
+
+def repeat_xi(xi: Array | None, points: Array, xp: Any) -> Array | None:
+    """Repeat xi (B, m, ...) for each group of m points, or (B, 1, ...) for every point, of points (B, n, d)."""
     if xi is None:
         return None
     (B, n, _), m = points.shape, xi.shape[1]
@@ -42,69 +94,55 @@ def _spread(xi: Array | None, points: Array, xp: Any) -> Array | None:
 
 
 def repeat(x: Array, n: int, xp: Any) -> Array:
-    """n copies of x (B, d), as (B, n, d)."""
+    """Return n copies of x (B, d), as (B, n, d)."""
     return x[:, None, :] if n == 1 else xp.broadcast_to(x[:, None, :], (x.shape[0], n, x.shape[1]))
 
 
-def cut(answer: Answer, start: int, stop: int) -> Answer:
-    """The answers to points start..stop-1."""
+def select(answer: Answer, start: int, stop: int) -> Answer:
+    """Return the answers at the points start..stop-1."""
     ok = answer.ok
     return Answer(answer.values[:, start:stop], None if ok is None else ok[:, start:stop])
 
 
-def both(a: Array | None, b: Array | None) -> Array | None:
-    """Where a and b are good; None is everywhere."""
+def both_good(a: Array | None, b: Array | None) -> Array | None:
+    """Combine two masks of good samples; None: all are good."""
     return a if b is None else b if a is None else a * b
 
 
-def kept(values: Array, ok: Array | None) -> Array:
-    """The values, 0 where they are bad."""
+def zero_bad(values: Array, ok: Array | None) -> Array:
+    """Replace bad values by 0."""
     return values if ok is None else values * ok
 
 
-def rise(moved: Answer, center: Answer) -> tuple[Array, Array | None]:
-    """Differences f(moved) - f(center), 0 where either is bad, and which are good: (B, m) each."""
-    ok = both(moved.ok, center.ok)
-    return kept(moved.values - center.values, ok), ok
+def differences(moved: Answer, center: Answer) -> tuple[Array, Array | None]:
+    """Return f(moved) - f(center), 0 if either is bad, and the mask of the good ones, (B, m) each."""
+    ok = both_good(moved.ok, center.ok)
+    return zero_bad(moved.values - center.values, ok), ok
 
 
-def count(ok: Array | None, m: int, xp: Any) -> Any:
-    """Return the number of good samples among m: m itself, or (B,). `ok` is (B, m), or (B, 1) for all at once."""
+def count_good(ok: Array | None, m: int, xp: Any) -> Any:
+    """Return the number of good samples among m: m itself if all are good, else (B,)."""
     return m if ok is None else xp.sum(ok, axis=1) * (m // ok.shape[1])
 
 
-def add(total: Any, term: Any) -> Any:
-    """Accumulate over chunks, in place where arrays can be: `total` must be a result of ours."""
-    if total is None:
-        return term
-    total += term
-    return total
-
-
-def mean(total: Array, good: Any, xp: Any) -> Array:
-    """A sum over samples, (B,) or (B, d), divided by the number of good ones; 0 where there is none."""
+def mean_of(total: Array, good: Any, xp: Any) -> Array:
+    """Divide a sum over samples, (B,) or (B, d), by the number of good ones; 0 if there is none."""
     if isinstance(good, int):
         return total / good
     n = xp.maximum(good, 1.0)
     return total / (n if total.ndim == 1 else n[:, None])
 
 
-def slope_mean(total: Array, good: Any, t: Array, xp: Any) -> Array:
-    """A sum over samples (B, d) of differences, divided by t and by the number of good ones."""
-    n = good if isinstance(good, int) else xp.maximum(good, 1.0)
-    return total / (n * t)[:, None]
-
-
-def verdict(good: Any, samples: int, xp: Any, value: Answer | None = None) -> tuple[Array | None, Array | None]:
-    """`ok` and `rejected` of Estimate: `good` of the samples were, and the `value` at x was or was not finite."""
+def ok_and_rejected(good: Any, samples: int, xp: Any, value: Answer | None) -> tuple[Array | None, Array | None]:
+    """Return `ok` and `rejected` of an Estimate from `good` of the samples, and the `value` at x, if it matters."""
     at_x = None if value is None or value.ok is None else value.ok[:, 0]
     if at_x is None and isinstance(good, int):
         return None, None
     number = xp.full_like(at_x, float(good)) if isinstance(good, int) else good
     lost = samples - number
-    return kept(number, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
+    return zero_bad(number, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
 
 
 def zeroth_order_cosine(samples: float, d: int) -> float:
-    r"""Expected cosine between the estimate and the gradient, sqrt(M / (M + d)), for a nearly linear f."""
+    """Return the expected cosine between the estimate and the gradient, sqrt(M / (M + d)), for a nearly linear f."""
     return float((samples / (samples + d)) ** 0.5)

@@ -6,23 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from slgh import checks
-from slgh.oracles.estimators import (
-    add,
-    around,
-    count,
-    cut,
-    kept,
-    mean,
-    rise,
-    slope_mean,
-    verdict,
-    zeroth_order_cosine,
-)
+from slgh.oracles.estimators import SampleSums, SamplingOracle, differences, query_around, select, zeroth_order_cosine
 from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Forward:
+class Forward(SamplingOracle):
     r"""Estimate the gradient of F and the trace of its Hessian from f(x) and M points around it.
 
     .. math::
@@ -36,11 +25,11 @@ class Forward:
     samples
         M, the number of directions.
     slope_from
-        "u": v = u, so that the slope in t costs nothing. "v": directions of its own, M more queries (the paper's
-        Algorithm 3 to the letter). Both are unbiased. Without a schedule that needs the slope, neither is computed.
+        "u": v = u, so that the slope in t costs nothing. "v": separate directions, which take M more queries, as in
+        the paper's Algorithm 3. Both are unbiased. Neither is computed unless the schedule needs the slope.
     xi
         For a stochastic f. "pairs": each direction i has its own xi_i in f(x + t u_i; xi_i) - f(x; xi_i), 2M queries.
-        "shared": one xi an iteration, M + 1 queries.
+        "shared": one xi per iteration, M + 1 queries.
 
     Notes
     -----
@@ -48,26 +37,17 @@ class Forward:
     """
 
     name: ClassVar[str] = "forward"
-    asks: ClassVar[str] = "values"
-    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F", "trace", "slope"})
-    rounding: ClassVar[float | None] = 1 / 2
-    period: ClassVar[int] = 1
 
-    samples: int = 1
     slope_from: str = "u"
     xi: str = "pairs"
 
     def __post_init__(self) -> None:
-        checks.count("samples", self.samples)
+        SamplingOracle.__post_init__(self)
         checks.choice("slope_from", self.slope_from, ("u", "v"))
         checks.choice("xi", self.xi, ("pairs", "shared"))
 
-    def init(self, x: Array, ctx: Context) -> Leaves:
-        return ()
-
     def cost(self, first: bool, ctx: Context) -> int:
-        """Evaluations in an iteration."""
         centers = self.samples if self._paired(ctx) else 1
         return centers + self.samples * (2 if self._separate(ctx) else 1)
 
@@ -80,43 +60,43 @@ class Forward:
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, separate = self._paired(ctx), self._separate(ctx)
-        gradient = good = center = f = F = trace = traced = None
+        sums, trace_sums = SampleSums(self.samples, xp), SampleSums(self.samples, xp)
+        center = None
         xi = noise.xi(1) if ctx.stochastic and not paired else None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
             v = noise.normal(m, stream=1) if separate else u
             xi = noise.xi(m) if paired else xi
             centers = m if paired else int(center is None)
-            answer = yield around(x, t, [u, v] if separate else [u], centers=centers, xi=xi, ctx=ctx)
-            center = cut(answer, 0, centers) if centers else center
+            answer = yield query_around(x, t, [u, v] if separate else [u], centers=centers, xi=xi, ctx=ctx)
+            center = select(answer, 0, centers) if centers else center
             assert center is not None
-            rise_u, ok_u = rise(cut(answer, centers, centers + m), center)
-            gradient = add(gradient, ctx.weighted_sum(rise_u, u))
-            good = add(good, count(ok_u, m, xp))
+            rise, ok = differences(select(answer, centers, centers + m), center)
+            sums.add("g", ctx.weighted_sum(rise, u))
+            sums.count(ok, m)
             if paired:
-                f = add(f, xp.sum(kept(center.values, ok_u), axis=1))
+                sums.add_values("f", center.values, ok)
             if "F" in ctx.needs:
-                F = add(F, xp.sum(kept(rise_u + center.values, ok_u), axis=1))
+                sums.add_values("F", rise + center.values, ok)
             if ctx.needs & {"trace", "slope"}:
-                rise_v, ok_v = rise_u, ok_u
                 if separate:
-                    rise_v, ok_v = rise(cut(answer, centers + m, centers + 2 * m), center)
-                trace = add(trace, xp.vecdot(rise_v, xp.vecdot(v, v) - d))
-                traced = add(traced, count(ok_v, m, xp))
+                    rise, ok = differences(select(answer, centers + m, centers + 2 * m), center)
+                trace_sums.add("trace", xp.vecdot(rise, xp.vecdot(v, v) - d))
+                trace_sums.count(ok, m)
         assert center is not None
-        assert good is not None
-        trace = None if trace is None else mean(trace, traced, xp) / (t * t)
-        ok_all, rejected = verdict(good, self.samples, xp)
+        trace = trace_sums.mean("trace")
+        trace = None if trace is None else trace / (t * t)
+        ok, rejected = sums.ok_and_rejected()
         if separate:
-            _, lost = verdict(traced, self.samples, xp)
-            rejected = rejected if lost is None else add(lost, 0.0 if rejected is None else rejected)
+            _, lost = trace_sums.ok_and_rejected()
+            rejected = rejected if lost is None else lost if rejected is None else lost + rejected
         return Estimate(
-            g=slope_mean(gradient, good, t, xp),
-            ok=ok_all,
+            g=sums.slope("g", t),
+            ok=ok,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
-            f=center.values[:, 0] if f is None else mean(f, good, xp),
-            F=None if F is None else mean(F, good, xp),
+            f=sums.mean("f") if paired else center.values[:, 0],
+            F=sums.mean("F"),
             trace=trace,
             slope=None if trace is None else trace * t,
         ), ()

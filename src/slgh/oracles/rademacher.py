@@ -17,14 +17,14 @@ class Rademacher(Antithetic):
         g = \frac{1}{M} \sum_{i=1}^M \frac{f(x + t \Delta_i) - f(x - t \Delta_i)}{2t}\, \Delta_i^{-1}, \qquad
         \Delta_i \in \{-1, 1\}^d
 
-    M = `samples` pairs, 2M evaluations; M = 1 is Spall's own. The inverse, component by component, of a sign is the
-    sign itself, so this is the antithetic oracle with the signs of its normal directions. t is Spall's c_k. All points
-    lie at the same distance from x, so the trace cannot be seen from them.
+    M = `samples` pairs, 2M evaluations; Spall uses M = 1. The componentwise inverse of a sign is the sign itself, so
+    this is the antithetic oracle with the signs of its normal directions. t is Spall's c_k. All points lie at the same
+    distance from x, so they do not determine the trace.
 
     Parameters
     ----------
     values
-        "raw": f as it is. "ranks": in g, each of the 2M values is replaced by its rank among them, from -1/2 to 1/2.
+        "raw": f itself. "ranks": in g, each of the 2M values is replaced by its rank among them, from -1/2 to 1/2.
 
     References
     ----------

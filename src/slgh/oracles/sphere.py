@@ -5,34 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slgh import checks
-from slgh.oracles.estimators import (
-    add,
-    around,
-    count,
-    cut,
-    kept,
-    mean,
-    rise,
-    slope_mean,
-    verdict,
-    zeroth_order_cosine,
-)
+from slgh.oracles.estimators import SampleSums, SamplingOracle, differences, query_around, select, zeroth_order_cosine
 from slgh.protocols import Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sphere:
+class Sphere(SamplingOracle):
     r"""Estimate the gradient of f smoothed over the ball of radius t.
 
     .. math:: g = \frac{d}{M t} \sum_{i=1}^M (f(x + t s_i) - f(x))\, s_i, \qquad s_i = u_i / |u_i|
 
-    M = `samples` directions; M + 1 evaluations, or 2M for a stochastic f, each direction having its own xi.
+    M = `samples` directions. An iteration takes M + 1 evaluations, or 2M for a stochastic f, where each direction has
+    its own xi.
 
     Notes
     -----
-    Hazan, Levy and Shalev-Shwartz use one value a direction, without f(x). Subtracting f(x) leaves the
-    expectation as it is and removes a variance of order f(x)^2 d^2 / t^2.
+    Hazan, Levy and Shalev-Shwartz use one value per direction, without f(x). Subtracting f(x) does not change the
+    expectation, and removes a variance of order f(x)^2 d^2 / t^2.
 
     References
     ----------
@@ -40,49 +29,35 @@ class Sphere:
     """
 
     name: ClassVar[str] = "sphere"
-    asks: ClassVar[str] = "values"
-    exact: ClassVar[bool] = False
-    provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
-    rounding: ClassVar[float | None] = 1 / 2
-    period: ClassVar[int] = 1
-
-    samples: int = 1
-
-    def __post_init__(self) -> None:
-        checks.count("samples", self.samples)
-
-    def init(self, x: Array, ctx: Context) -> Leaves:
-        return ()
 
     def cost(self, first: bool, ctx: Context) -> int:
-        """Evaluations in an iteration."""
         return 2 * self.samples if ctx.stochastic else self.samples + 1
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
-        gradient = good = center = f = F = None
+        sums = SampleSums(self.samples, xp)
+        center = None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
             s = u / xp.sqrt(xp.vecdot(u, u))[..., None]
             xi = noise.xi(m) if ctx.stochastic else None
             centers = m if ctx.stochastic else int(center is None)
-            answer = yield around(x, t, [s], centers=centers, xi=xi, ctx=ctx)
-            center = cut(answer, 0, centers) if centers else center
+            answer = yield query_around(x, t, [s], centers=centers, xi=xi, ctx=ctx)
+            center = select(answer, 0, centers) if centers else center
             assert center is not None
-            difference, ok = rise(cut(answer, centers, centers + m), center)
-            gradient = add(gradient, ctx.weighted_sum(difference, s))
-            good = add(good, count(ok, m, xp))
+            rise, ok = differences(select(answer, centers, centers + m), center)
+            sums.add("g", ctx.weighted_sum(rise, s))
+            sums.count(ok, m)
             if ctx.stochastic:
-                f = add(f, xp.sum(kept(center.values, ok), axis=1))
-            F = add(F, xp.sum(kept(difference + center.values, ok), axis=1))
+                sums.add_values("f", center.values, ok)
+            sums.add_values("F", rise + center.values, ok)
         assert center is not None
-        assert good is not None
-        ok_all, rejected = verdict(good, self.samples, xp)
+        ok, rejected = sums.ok_and_rejected()
         return Estimate(
-            g=slope_mean(gradient, good, t / d, xp),
-            ok=ok_all,
+            g=sums.slope("g", t / d),
+            ok=ok,
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
-            f=center.values[:, 0] if f is None else mean(f, good, xp),
-            F=mean(F, good, xp),
+            f=sums.mean("f") if ctx.stochastic else center.values[:, 0],
+            F=sums.mean("F"),
         ), ()

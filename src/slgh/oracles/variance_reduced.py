@@ -7,23 +7,20 @@ from typing import ClassVar
 
 from slgh import checks
 from slgh.oracles.estimators import (
-    add,
-    around,
-    both,
-    count,
-    cut,
-    kept,
-    mean,
-    rise,
-    slope_mean,
-    verdict,
+    SampleSums,
+    SamplingOracle,
+    both_good,
+    differences,
+    query_around,
+    select,
+    zero_bad,
     zeroth_order_cosine,
 )
 from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VarianceReduced:
+class VarianceReduced(SamplingOracle):
     r"""Estimate the gradient of a finite sum, corrected by a full estimate at a snapshot.
 
     .. math::
@@ -32,12 +29,12 @@ class VarianceReduced:
         \hat\nabla f_j(x; u) = \frac{f_j(x + t u) - f_j(x)}{t} u
 
     The snapshot :math:`\tilde x` is x itself in every `period`-th iteration, where the second sum is taken over all
-    N = `terms` components (2N more evaluations); the others cost 4M, M = `samples`.
+    N = `terms` components (2N more evaluations). The other iterations take 4M evaluations, M = `samples`.
 
     Notes
     -----
-    Both estimates of a pair share u_i, as they share xi_i: without that nothing cancels. Where no value of a snapshot
-    is finite, the one before stays.
+    Both estimates of a pair share u_i and xi_i: without that nothing cancels. If no value of a snapshot is finite, the
+    previous one stays.
 
     References
     ----------
@@ -46,17 +43,13 @@ class VarianceReduced:
     """
 
     name: ClassVar[str] = "variance_reduced"
-    asks: ClassVar[str] = "values"
-    exact: ClassVar[bool] = False
     provides: ClassVar[frozenset[str]] = frozenset({"f"})
-    rounding: ClassVar[float | None] = 1 / 2
 
-    samples: int = 1
     period: int = 10
     terms: int | None = None
 
     def __post_init__(self) -> None:
-        checks.count("samples", self.samples)
+        SamplingOracle.__post_init__(self)
         checks.count("period", self.period)
         if self.terms is not None:
             checks.count("terms", self.terms)
@@ -65,7 +58,6 @@ class VarianceReduced:
         return x, ctx.xp.zeros_like(x), ctx.xp.zeros_like(x[:, 0])
 
     def cost(self, first: bool, ctx: Context) -> int:
-        """Evaluations in an iteration."""
         return 4 * self.samples + (2 * self._terms if first else 0)
 
     @property
@@ -78,43 +70,42 @@ class VarianceReduced:
         snapshot, full, known = state
         lost = None
         if first:
-            snapshot, gradient, good, start = x, None, None, 0
+            snapshot, start = x, 0
+            sums = SampleSums(self._terms, xp)
             for m in ctx.chunks(self._terms, d):
                 u = noise.normal(m)
-                answer = yield around(x, t, [u], centers=m, xi=noise.every_xi(start, start + m), ctx=ctx)
-                difference, ok = _halves(answer)
-                gradient = add(gradient, ctx.weighted_sum(difference, u))
-                good = add(good, count(ok, m, xp))
+                answer = yield query_around(x, t, [u], centers=m, xi=noise.every_xi(start, start + m), ctx=ctx)
+                rise, ok = _differences(answer)
+                sums.add("g", ctx.weighted_sum(rise, u))
+                sums.count(ok, m)
                 start += m
-            full = slope_mean(gradient, good, t, xp)
-            some, lost = verdict(good, self._terms, xp)
+            full = sums.slope("g", t)
+            some, lost = sums.ok_and_rejected()
             known = xp.ones_like(t) if some is None else xp.astype(some, t.dtype)
-        gradient = good = f = None
+        sums = SampleSums(self.samples, xp)
         for m in ctx.chunks(self.samples, d):
             u, xi = noise.normal(m), noise.xi(m)
-            here = yield around(x, t, [u], centers=m, xi=xi, ctx=ctx)
-            there = yield around(snapshot, t, [u], centers=m, xi=xi, ctx=ctx)
-            new, ok_new = _halves(here)
-            old, ok_old = _halves(there)
-            ok = both(ok_new, ok_old)
-            gradient = add(gradient, ctx.weighted_sum(kept(new - old, ok), u))
-            good = add(good, count(ok, m, xp))
-            f = add(f, xp.sum(kept(here.values[:, :m], ok), axis=1))
-        assert good is not None
-        ok_all, rejected = verdict(good, self.samples, xp)
-        ok_all = known > 0 if ok_all is None else ok_all & (known > 0)
+            here = yield query_around(x, t, [u], centers=m, xi=xi, ctx=ctx)
+            there = yield query_around(snapshot, t, [u], centers=m, xi=xi, ctx=ctx)
+            new, ok_new = _differences(here)
+            old, ok_old = _differences(there)
+            ok = both_good(ok_new, ok_old)
+            sums.add("g", ctx.weighted_sum(zero_bad(new - old, ok), u))
+            sums.count(ok, m)
+            sums.add_values("f", here.values[:, :m], ok)
+        ok, rejected = sums.ok_and_rejected()
         if lost is not None:
-            rejected = add(rejected, lost)
+            rejected = lost if rejected is None else rejected + lost
         return Estimate(
-            g=slope_mean(gradient, good, t, xp) + full,
-            ok=ok_all,
+            g=sums.slope("g", t) + full,
+            ok=known > 0 if ok is None else ok & (known > 0),
             rejected=rejected,
             cosine=zeroth_order_cosine(self.samples, d),
-            f=mean(f, good, xp),
+            f=sums.mean("f"),
         ), (snapshot, full, known)
 
 
-def _halves(answer: Answer) -> tuple[Array, Array | None]:
-    """Differences between the second half of the points (moved) and the first (centers)."""
+def _differences(answer: Answer) -> tuple[Array, Array | None]:
+    """Return the differences between the second half of the points (moved) and the first (centers)."""
     m = answer.values.shape[1] // 2
-    return rise(cut(answer, m, 2 * m), cut(answer, 0, m))
+    return differences(select(answer, m, 2 * m), select(answer, 0, m))
