@@ -144,7 +144,7 @@ def test_a_bad_value_in_a_local_search_raises_if_that_is_wanted(max_evals: int) 
 
 def test_a_step_whose_differences_take_several_requests_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     one = minimize(valley, np.full(8, -1.0), max_evals=600, history="x", **LOCAL)
-    monkeypatch.setattr("slgh.auto.local_search.CHUNK", 3 * 8)
+    monkeypatch.setattr("slgh.auto.local_search.MAX_REQUEST_NUMBERS", 3 * 8)
     several = minimize(valley, np.full(8, -1.0), max_evals=600, history="x", **LOCAL)
     n = len(one.history["x"])
     np.testing.assert_array_equal(several.history["x"][:n], one.history["x"])

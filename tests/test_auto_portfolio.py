@@ -176,7 +176,7 @@ def test_a_stochastic_function_gets_the_plain_composition() -> None:
             {"phases": ("local_search", "sleep")},
             "`phases` must be one of 'landscape', 'homotopy', 'local_search', 'restarts'",
         ),
-        ({"phases": ("landscape", "restarts")}, "`phases` must have 'homotopy' or 'polish' among them"),
+        ({"phases": ("landscape", "restarts")}, "`phases` must have 'homotopy' or 'local_search' among them"),
         ({"phases": ()}, "`phases` must have"),
         ({"phases": ("local_search",), "max_iter": 10}, "`phases` are for a single problem limited by max_evals"),
         ({"phases": ("local_search",), "values": "ranks"}, "`phases` are for a single problem"),

@@ -61,7 +61,7 @@ def test_other_libraries_arrays_are_named() -> None:
         ({"noise": 0.1, "floor": 0.1}, "pass one of `noise` and `floor`"),
         ({"seed": -1}, "`seed` must be an integer >= 0, got seed=-1"),
         ({"seed": "x"}, "`seed` must be an integer, got seed='x'"),
-        ({"seed": [1, 2]}, "`seed` must be one integer, or one a problem, 1; got 2"),
+        ({"seed": [1, 2]}, r"`seed` must be an integer, or one integer per problem \(expected 1\); got 2"),
         ({"history": -5}, "`history` must be an integer >= 0"),
         ({"history": "some"}, "`history` must be one of 'full', 'x'; got history='some'"),
         ({"on_nonfinite": "ignore"}, "`on_nonfinite` must be one of 'reject', 'penalize', 'raise'"),
@@ -179,7 +179,7 @@ def test_wrong_samples_of_xi() -> None:
 
 
 def test_wrong_data() -> None:
-    with pytest.raises(ValueError, match=r"`data` must have one row a problem, shape \(2, ...\); got \(3,\)"):
+    with pytest.raises(ValueError, match=r"`data` must have one row per problem, shape \(2, ...\); got \(3,\)"):
         slgh.minimize(fun, np.ones((2, 2)), batched=True, data=np.ones(3), **GOOD)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import slgh
 from cases import CASES, Case, Stopper, assert_same, every_method, fails_after, fun, grad, noting, starts
-from slgh.engine import checkpoint
+from slgh.engine import checkpoint, snapshot
 
 
 @every_method
@@ -246,7 +246,7 @@ def test_a_checkpoint_of_another_version_is_an_error(tmp_path: Path) -> None:
     assert found is not None
     meta, arrays = found
     checkpoint.write(file, meta | {"slgh": 99}, arrays)
-    with pytest.raises(ValueError, match="has format 99, this version reads 3"):
+    with pytest.raises(ValueError, match="has format 99, this version reads 4"):
         CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
 
 
@@ -292,7 +292,7 @@ def test_a_disk_that_fills_up_does_not_end_the_run(tmp_path: Path, monkeypatch: 
             raise OSError(28, "No space left on device")
         write(*args)
 
-    monkeypatch.setattr(checkpoint, "write", full)
+    monkeypatch.setattr(snapshot, "write", full)
     with pytest.warns(RuntimeWarning, match="the last whole checkpoint stays") as warned:
         result = case.run(starts(1)[0], checkpoint=slgh.Checkpoint(path=file, every_iterations=1))
     assert len(warned) == 1

@@ -24,7 +24,7 @@ import pytest
 import slgh
 from cases import CASES, Stopper, assert_same, fails_after, fun, starts
 from slgh import files
-from slgh.engine import checkpoint
+from slgh.engine import checkpoint, snapshot
 
 ODD_VALUES: list[Any] = [None, "x", -1, 0.5, True, [], [1], {}, 2**70]
 
@@ -215,7 +215,7 @@ def test_nothing_that_goes_wrong_while_saving_replaces_the_users_exception(
         raise ZeroDivisionError("while saving")
 
     def f(x: Any) -> Any:
-        monkeypatch.setattr(checkpoint, "write", broken)
+        monkeypatch.setattr(snapshot, "write", broken)
         return failing(x)
 
     with pytest.raises(Stopper) as caught:
@@ -473,5 +473,5 @@ def test_a_changed_run_is_one_clear_error_or_goes_on(
 def test_the_header_is_readable(tmp_path: Path) -> None:
     """The file stays an .npz that NumPy reads."""
     with np.load(saved(tmp_path)) as file:
-        assert json.loads(file["header"].tobytes())["slgh"] == 3
+        assert json.loads(file["header"].tobytes())["slgh"] == 4
         assert file["a.state.x"].shape == (1, 4)

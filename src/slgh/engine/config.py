@@ -182,7 +182,6 @@ def make_config(
         penalize=arguments.on_nonfinite == "penalize",
         tail_from=int(0.9 * T) if averaged and T is not None else None,
         watch=watch,
-        picks=None if batch_size is not None else frozenset(picks),
     )
     if method == "auto":
         single = not (arguments.batched or stochastic or SWAPPED & params.keys())

@@ -92,6 +92,10 @@ class Run:
         full = self.state.full
         if config.batch_size is not None:
             full = map_leaves(np.array, full)  # gathered in place
+        else:
+            # Those of a checkpoint may be others than this run would draw: max_iter may have changed.
+            picks = frozenset(full.xhat_at.tolist())
+            self.loop = self.loop.with_step(dataclasses.replace(config.step, picks=picks))
         self.state = self.loop.restart(self.state, full)
         self.noise.mark(self.state.k)
         self._clock = time.monotonic()
