@@ -418,7 +418,7 @@ class Replay:
     def _rademacher(self, x: NDArray[Any], t: Any, first: bool) -> Seen:
         return self._pairs(x, t, signs=True)
 
-    def _scaled(self, x: NDArray[Any], t: Any, first: bool) -> Seen:
+    def _diagonal_scaling(self, x: NDArray[Any], t: Any, first: bool) -> Seen:
         return self._pairs(x, t, widths=np.exp(self.memory["oracle"]).astype(self.dtype))
 
     def _pairs(self, x: NDArray[Any], t: Any, *, signs: bool = False, widths: Any = None) -> Seen:
