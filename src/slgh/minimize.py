@@ -236,7 +236,7 @@ def minimize(
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
     """Make the run that the arguments describe."""
-    saver = open_checkpoint(arguments.checkpoint)
+    saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
     saved_seed = saver.found[0].seed if saver and saver.found else None
     config = make_config(arguments, traits, defaults, saved_seed=saved_seed)
     recorder = Recorder(
@@ -256,7 +256,8 @@ def drive(
     backend = run.config.backend
     refuse_workers(workers, functions)
     reason = "on_nonfinite='raise' looks at every value" if raises else ""
-    if checks.plain(workers) not in (None, 1):
+    parallel = checks.plain(workers) not in (None, 1)
+    if parallel:
         reason = "workers call fun from Python"
     differences = run.config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
@@ -265,6 +266,8 @@ def drive(
         functions = run.compile(functions, compiled=compiled, python=reason)
         interrupts.in_user_code = False
         objective = Objective(functions, backend=backend, data=run.config.data, raise_nonfinite=raises)
+        if not parallel:
+            return _answer_requests(run, objective, interrupts)
         with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
             functions.mappers[:] = mappers
             return _answer_requests(run, objective, interrupts)

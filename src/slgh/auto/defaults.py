@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slgh.engine.bounds import Box
 from slgh.method import SCALE_FREE, Composition
 from slgh.oracles.estimators import zeroth_order_cosine
-from slgh.protocols import Oracle
+from slgh.protocols import Oracle, Schedule
 from slgh.schedules import Budget
 
 # The numbers below hold for all dimensions and budgets. They come from trials on the training functions of
@@ -88,9 +88,10 @@ def fill_samples(composition: Composition, d: int, max_evals: int | None) -> Com
 
 
 @np.errstate(all="ignore")
-def fill_pace(composition: Composition, t: NDArray[Any], d: int, T: int) -> Composition:
+def fill_pace(
+    composition: Composition, oracle: Oracle, schedule: Schedule, t: NDArray[Any], d: int, T: int
+) -> Composition:
     """Fill in how far t (B,) falls, the length of the steps and the learning rate of the widths, if left open."""
-    schedule, update, oracle = (composition.part(slot) for slot in ("schedule", "update", "oracle"))
     if composition.name not in SCALE_FREE or not isinstance(schedule, Budget):
         return composition
     given, fall = composition.given, schedule.fall
@@ -99,7 +100,7 @@ def fill_pace(composition: Composition, t: NDArray[Any], d: int, T: int) -> Comp
     pace = choose_pace(oracle, d, T, fall)
     if schedule.t_end is None and fall is None and "schedule" not in given:
         composition = composition.fill("schedule", fall=pace.fall)
-    if update.name == "scale_free" and not {"alpha", "update"} & given:
+    if composition.parts["update"].name == "scale_free" and not {"alpha", "update"} & given:
         composition = composition.fill("update", alpha=pace.alpha)
     if oracle.name == "diagonal_scaling" and not {"rate", "oracle"} & given:
         composition = composition.fill("oracle", rate=min(MAX_LEARNING_RATE, LEARNING_RATE_TIMES_T / max(1, T)))

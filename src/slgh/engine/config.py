@@ -33,9 +33,9 @@ from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
 from slgh.engine.termination import Limits, read_limits, with_iterations
-from slgh.engine.theory_step import AppliedTheory, apply_theory, fill_gamma, read_theory
+from slgh.engine.theory_step import THEORY_NAMES, AppliedTheory, apply_theory, fill_gamma, read_theory
 from slgh.method import Composition, ObjectiveTraits, read_composition, refuse_mismatch
-from slgh.protocols import Array, Oracle
+from slgh.protocols import Array, Oracle, Schedule
 
 SWAPPED = frozenset({"oracle", "schedule", "update"})
 """Parameters that replace a part of the method."""
@@ -45,7 +45,9 @@ class Defaults(Protocol):
     """Where the parameters come from that the user leaves open: `slgh.auto.defaults`."""
 
     def fill_samples(self, composition: Composition, d: int, max_evals: int | None) -> Composition: ...
-    def fill_pace(self, composition: Composition, t: NDArray[Any], d: int, T: int) -> Composition: ...
+    def fill_pace(
+        self, composition: Composition, oracle: Oracle, schedule: Schedule, t: NDArray[Any], d: int, T: int
+    ) -> Composition: ...
     def first_radius(self, x0: NDArray[Any], box: Box | None) -> NDArray[Any]: ...
     def first_widths(self, box: Box | None, d: int) -> NDArray[np.float64]: ...
 
@@ -123,7 +125,9 @@ def make_config(
     method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
     params = dict(arguments.params)
     phases = params.pop("phases", PHASES) if method == "auto" else None
-    theory, params = read_theory(params, stochastic=stochastic)
+    theory = None
+    if THEORY_NAMES & params.keys():
+        theory, params = read_theory(params, stochastic=stochastic)
     composition = read_composition(method, params, traits)
     limits = read_limits(
         d,
@@ -162,7 +166,7 @@ def make_config(
         composition = applied.composition
     t1 = _first_radii(x, schedule.t1, box, defaults)
     if T is not None:
-        composition = defaults.fill_pace(composition, t1, d, T)
+        composition = defaults.fill_pace(composition, oracle, schedule, t1, d, T)
     if composition.planned:
         composition = composition.over(T)
     bound = composition.build()

@@ -12,7 +12,7 @@ from slgh.backends.protocols import NoiseSource
 from slgh.engine.config import RunConfig
 from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
-from slgh.engine.state import RunState
+from slgh.engine.state import RunState, slices
 from slgh.engine.step import StepState
 from slgh.engine.termination import Seen, status_after
 from slgh.method import SCALE_FREE, Method
@@ -164,12 +164,6 @@ def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, F
             fun_se[rows] = values.std(axis=1, ddof=1) / n**0.5 if n > 1 else np.nan
         nfev[rows] += n
     return Final(fun, fun_se, nfev, status, memory)
-
-
-def slices(rows: NDArray[np.intp], size: int | None) -> list[NDArray[np.intp]]:
-    """Split problems into groups that may run at the same time."""
-    n = max(1, size or rows.size)
-    return [rows[i : i + n] for i in range(0, rows.size, n)]
 
 
 def _own_history(ending: Ending) -> dict[str, NDArray[Any]]:

@@ -21,9 +21,9 @@ from slgh.engine.config import RunConfig
 from slgh.engine.objective import Pointwise, Vectorized
 from slgh.engine.python_loop import PythonLoop
 from slgh.engine.recorder import Position, Recorder
-from slgh.engine.report import Ending, report, slices
+from slgh.engine.report import Ending, report
 from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
-from slgh.engine.state import RunState, first_state
+from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
 from slgh.engine.termination import Seen, status_after
 from slgh.protocols import Query

@@ -141,10 +141,8 @@ def _warn(message: str) -> None:
         print(f"RuntimeWarning: {message}", file=sys.stderr)
 
 
-def open_checkpoint(checkpoint: Any) -> Saver | None:
+def open_checkpoint(checkpoint: Any) -> Saver:
     """Return the Saver of a path or a Checkpoint."""
-    if checkpoint is None:
-        return None
     if not isinstance(checkpoint, Checkpoint):
         if not isinstance(checkpoint, str | os.PathLike):
             raise TypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")

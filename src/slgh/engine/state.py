@@ -81,6 +81,12 @@ class RunState(NamedTuple):
         return running[~np.isin(running, self.active)]
 
 
+def slices(rows: NDArray[np.intp], size: int | None) -> list[NDArray[np.intp]]:
+    """Split problems into groups that may run at the same time."""
+    n = max(1, size or rows.size)
+    return [rows[i : i + n] for i in range(0, rows.size, n)]
+
+
 def to_arrays(state: StepState) -> dict[str, Array]:
     """Return the arrays of a state by name, with those of tuples numbered."""
     named: dict[str, Array] = {}

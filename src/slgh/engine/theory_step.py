@@ -15,6 +15,9 @@ from slgh.theory.plan import choose_theorem, tuned_gamma
 CONSTANTS = ("L1", "eps", "sigma", "burn_in")
 """Parameters that go with step="theory" only. `noise` is nu."""
 
+THEORY_NAMES = frozenset({*CONSTANTS, "step", "gamma"})
+"""Parameters that may ask for the theory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TheoryOptions:
