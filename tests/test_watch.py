@@ -81,7 +81,7 @@ def test_a_problem_ends_where_it_has_what_it_wants(library: str, method: str) ->
     assert np.allclose(to_numpy(run.fun), to_numpy(value(run.x)))
     each = (free.nfev + free.njev - 1) // free.nit
     assert np.array_equal(run.nfev + run.njev, run.nit * each + 1)
-    assert "has seen what it wanted" in run.message
+    assert "Stopped by `watch`." in run.message
 
 
 @every_library

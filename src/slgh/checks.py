@@ -1,4 +1,4 @@
-"""Checks of hyperparameters, with one wording for all of them."""
+"""Checks of hyperparameters, with the same wording everywhere."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars and arrays without dimensions as Python numbers, anything else as it is."""
+    """Convert a NumPy scalar or 0-d array to a Python number, and return anything else unchanged."""
     return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
 
 
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
-    number: Any = value
+def to_float(number: Any) -> float:
+    """Convert a Python number to a float, infinite if it is too large."""
     try:
         return float(number)
     except OverflowError:
         return math.inf if number > 0 else -math.inf
 
 
+def _real(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"`{name}` must be a real number, got {name}={value!r}.")
+    return to_float(value)
+
+
 def real(name: str, value: Any, *, above: float = -math.inf, below: float = math.inf) -> None:
     """Raise unless `value` is a real number in the open interval (above, below)."""
-    number = _number(name, value)
+    number = _real(name, value)
     if not above < number < below:
         if math.isinf(below):
             rule = f"be a finite number above {above:g}" if above > -math.inf else "be a finite number"
@@ -39,7 +43,7 @@ def real(name: str, value: Any, *, above: float = -math.inf, below: float = math
 
 def at_least(name: str, value: Any, least: float) -> None:
     """Raise unless `value` is a finite real number >= `least`."""
-    number = _number(name, value)
+    number = _real(name, value)
     if not (least <= number < math.inf):
         raise ValueError(f"`{name}` must be a finite number >= {least:g}, got {name}={value!r}.")
 
@@ -62,7 +66,7 @@ def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
-    """A hint at the choice that is spelled nearly so, or nothing.
+    """Return a hint at the choice with the nearest spelling, or an empty string.
 
     >>> did_you_mean("max_eval", ["max_evals", "max_iter"])
     ' Did you mean max_evals?'
@@ -73,6 +77,6 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """A value's type and beginning, for errors."""
+    """Return the type of a value and the beginning of its repr, for errors."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

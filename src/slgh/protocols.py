@@ -1,8 +1,8 @@
-"""What the three parts of a method are, and what they say to each other.
+"""The three parts of a method, and the data that they exchange.
 
-One iteration is a conversation. The oracle asks questions (`Query`) at points around x and gets answers
-(`Answer`); it ends by saying what it saw (`Estimate`). The update moves x by that, the schedule moves t.
-Shapes: B problems, n points, d variables; everything carries the leading axis B.
+In one iteration, the oracle yields queries (`Query`) at points around x, is sent the answers (`Answer`), and returns an
+`Estimate`. From that, the update computes the next x and the schedule the next t. Shapes: B problems, n points, d
+variables; every array has the leading axis B.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ Array: TypeAlias = Any
 """An array of any array-API namespace."""
 
 Leaves: TypeAlias = tuple[Array, ...]
-"""What a part remembers between iterations: arrays with leading axis B, possibly none."""
+"""Memory of a part between iterations: arrays with leading axis B, possibly none."""
 
 
 class Query(NamedTuple):
-    """A question to the user's objective at `points` (B, n, d).
+    """A query of the user's objective at `points` (B, n, d).
 
-    `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed
-    form at radius `t` (B, 1). `xi` (B, n, ...) accompanies the points of a stochastic objective. The first `centers`
-    of the points are x itself.
+    `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed form at
+    radius `t` (B, 1). `xi` (B, n, ...) belongs to the points of a stochastic objective. The first `centers` of the
+    points are x itself.
     """
 
     what: str
@@ -34,9 +34,10 @@ class Query(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Values (B, n), or gradients (B, n, d); `ok` (B, n) is 1 where they were finite, and 0 where they are put to 0.
+    """Values (B, n), or gradients (B, n, d), with bad ones replaced by 0.
 
-    `ok` is None where all are known to be finite, which spares most of the arithmetic on it.
+    `ok` (B, n) is 1 for finite values and 0 for bad ones. None: all are known to be finite, which avoids most of the
+    arithmetic with it.
     """
 
     values: Array
@@ -44,13 +45,13 @@ class Answer(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What an oracle estimates at (x, t). What was neither needed nor free is None.
+    """Estimates of an oracle at (x, t). Those that were neither needed nor free are None.
 
-    g (B, d) estimates grad_x F; `grad_f` (B, d) is the gradient of f itself; `f` (B,) is f(x); `F` (B,) is F(x, t) or
-    the minibatch mean of f(x + t u); `F_next` is F(x', t) at the x' that the update leads to; `trace` (B,) estimates
-    tr Hess_x F and `slope` (B,) dF/dt = t * trace. `ok` (B,) is False where nothing could be learned, `rejected` (B,)
-    counts the samples that were dropped (both None: all is well), and `cosine` is the expected cosine between g and
-    grad_x F, in (0, 1]. `widths` (B, d) are those of the samples in each variable, in units of t; None: all are 1.
+    `g` (B, d) estimates grad_x F. `cosine` is the expected cosine between g and grad_x F, in (0, 1]. `ok` (B,) is False
+    if nothing could be learned, and `rejected` (B,) counts the dropped samples (both None: no value was bad). `grad_f`
+    (B, d) is the gradient of f itself, `f` (B,) is f(x), `F` (B,) is F(x, t) or the minibatch mean of f(x + t u), and
+    `F_next` (B,) is F(x', t) at the next iterate x'. `trace` (B,) estimates tr Hess_x F, and `slope` (B,) dF/dt =
+    t * trace. `widths` (B, d) are the widths of the samples in each variable, in units of t; None: all are 1.
     """
 
     g: Array
@@ -67,10 +68,7 @@ class Estimate(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What a `Watch` is shown of an iteration: its number k, x (B, d), f(x) (B,), and what else fun returned there.
-
-    `more` (B, E) holds the E further numbers that fun returned at x.
-    """
+    """View of an iteration for a `Watch`: its number k, x (B, d), f(x) (B,), and the further values `more` (B, E)."""
 
     k: Any
     x: Array
@@ -80,10 +78,10 @@ class Sight(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What is fixed for a whole run: the array namespace, what is needed, whether f is stochastic.
+    """Constants of a run: the array namespace, the estimates that are needed, and whether f is stochastic.
 
-    `chunk` is the number of array elements that the directions of one query may hold per problem. It depends on
-    nothing but itself, so that sums are taken in the same order however many problems or workers there are.
+    `chunk` is the maximum number of array elements in the directions of one query, per problem. It does not depend on
+    the number of problems or workers, so that sums are taken in the same order.
     """
 
     xp: Any
@@ -92,7 +90,7 @@ class Context:
     chunk: int = 1 << 17
 
     def chunks(self, samples: int, d: int) -> list[int]:
-        """Split `samples` directions in d variables into queries: a list of counts."""
+        """Split `samples` directions in d variables into queries, and return their sizes."""
         if samples * d <= self.chunk:
             return [samples]
         size = max(1, self.chunk // d)
@@ -100,37 +98,37 @@ class Context:
         return [size] * full + ([rest] if rest else [])
 
     def sample_points(self, x: Array, t: Array, directions: list[Array], centers: int) -> Array:
-        """`centers` copies of x (B, d), then x + t*u for each u of the `directions`, (B, m, d) each: (B, n, d)."""
+        """Return (B, n, d): `centers` copies of x (B, d), then x + t*u for each u of `directions`, (B, m, d) each."""
         xp, origin = self.xp, x[:, None, :]
         copies = [xp.broadcast_to(origin, (x.shape[0], centers, x.shape[1]))] if centers else []
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
     def antithetic_points(self, x: Array, t: Array, u: Array, widths: Array | None, centers: int) -> Array:
-        """`centers` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u; widths None are 1."""
+        """Return `centers` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u. None: w is 1."""
         moves = u if widths is None else u * widths[:, None, :]
         return self.sample_points(x, t, [moves, -moves], centers)
 
     def weighted_sum(self, weights: Array, u: Array) -> Array:
-        """Sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
+        """Return the sum over the samples of weight times direction: (B, m) and (B, m, d) give (B, d)."""
         if u.shape[1] == 1:
             return weights * u[:, 0, :]
         return self.xp.matmul(weights[:, None, :], u)[:, 0, :]
 
 
 class Noise(Protocol):
-    """Where randomness comes from: the parts never draw. Each call goes on where the last one stopped."""
+    """Source of all randomness. Each call continues where the last one ended."""
 
     def normal(self, m: int, stream: int = 0) -> Array:
-        """The next m standard normal directions of each problem, (B, m, d), valid until the stream's next call.
+        """Return the next m standard normal directions of each problem, (B, m, d).
 
-        Streams are independent of each other.
+        They are valid until the next call for the same stream. Streams are independent of each other.
         """
 
     def xi(self, m: int) -> Array:
-        """The next m samples of the objective's own randomness, (B, m, ...)."""
+        """Return the next m samples of the objective's own randomness, (B, m, ...)."""
 
     def every_xi(self, start: int, stop: int) -> Array:
-        """Components start..stop-1 of a finite sum, for each problem, (B, stop - start)."""
+        """Return the components start..stop-1 of a finite sum, for each problem, (B, stop - start)."""
 
 
 Conversation: TypeAlias = Generator[Query, Answer, tuple[Estimate, Leaves]]
@@ -138,23 +136,26 @@ Conversation: TypeAlias = Generator[Query, Answer, tuple[Estimate, Leaves]]
 
 @runtime_checkable
 class Oracle(Protocol):
-    """Where to query, and how to estimate. Write your own as a frozen dataclass.
+    """Rule for where to query the objective, and how to estimate the gradient. Write your own as a frozen dataclass.
 
-    `observe` is a generator: it yields a Query, is sent the Answer, and returns (Estimate, what to remember). `cost` is
-    the exact number of evaluations of an iteration. `first` is True in every `period`-th iteration, beginning with the
-    very first; all others are alike, so that a compiled loop needs two programs at most. Directions come from
-    `noise`, never from a generator of its own.
+    `observe` is a generator: it yields a Query, is sent the Answer, and returns an Estimate and the new memory. `cost`
+    is the exact number of evaluations of an iteration. `first` is True in every `period`-th iteration, beginning with
+    the very first. All others are alike, so that a compiled loop needs at most two programs. Draw directions from
+    `noise` only.
     """
 
     name: ClassVar[str]
     asks: ClassVar[str]
-    """What it needs of the objective: "values", "gradients", or a "closed form"."""
+    """What it evaluates: "values", "gradients", or a "closed form"."""
     exact: ClassVar[bool]
-    """Whether g is the gradient of f or F itself, not an estimate from directions."""
+    """True if g is the gradient of f or F itself, not an estimate from directions."""
     provides: ClassVar[frozenset[str]]
-    """Which of f, F, F_next, trace, slope it can observe."""
+    """The fields of `Estimate` that it can provide: some of f, F, F_next, grad_f, trace, slope."""
     rounding: ClassVar[float | None]
-    """The default floor of t is t1 * eps**rounding, eps the dtype's: below it there is rounding. None: no floor."""
+    """The default floor of t is t1 * eps**rounding, with the dtype's eps. Below it, differences are rounding errors.
+
+    None: no floor.
+    """
 
     @property
     def samples(self) -> int: ...
@@ -168,16 +169,16 @@ class Oracle(Protocol):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """How t falls. Write your own as a frozen dataclass.
+    """Rule for the smoothing radius t. Write your own as a frozen dataclass.
 
-    `t1` is the first radius. `needs` names what the oracle must observe: of f, F, F_next, trace, slope.
+    `t1` is the first radius. `needs` names the estimates that it uses: some of f, F, F_next, trace, slope.
     `init(t, floor, xp)` returns a tuple of arrays to remember. `next(t, estimate, state, floor, xp)` returns the next
     t (B,), at least `floor` (B,), and the new tuple.
     """
 
     name: ClassVar[str]
     planned: ClassVar[bool]
-    """Whether it needs to know the number of iterations, as a field `iterations`."""
+    """True if it needs the number of iterations, in a field `iterations`."""
 
     @property
     def t1(self) -> float | None: ...
@@ -189,7 +190,7 @@ class Schedule(Protocol):
 
 @runtime_checkable
 class Update(Protocol):
-    """How x moves. Write your own as a frozen dataclass; its fields become parameters of `minimize`.
+    """Rule for the next x. Write your own as a frozen dataclass; its fields become parameters of `minimize`.
 
     `init(x, xp)` returns what the update remembers between iterations, a tuple of arrays with leading axis B (or the
     empty tuple). `apply(x, estimate, t, state, xp)` returns the new x (B, d) and the new tuple. x and `estimate.g` are
@@ -226,26 +227,26 @@ class Update(Protocol):
 
 @runtime_checkable
 class Watch(Protocol):
-    """What else to remember of a run than the lowest value, and when that is enough. Write it as a frozen dataclass.
+    """Rule for what to record of a run besides the lowest value, and when to stop. Write it as a frozen dataclass.
 
-    With `minimize(..., watch=...)` a vectorized fun returns a tuple: the values that are minimized, and further numbers
-    of the same shape. `init(x, xp)` returns a tuple of arrays with leading axis B, one for each of `names`;
-    `see(state, sight, xp)` the tuple after an iteration, of what `Sight` shows of it, and once more at the final
-    point; `done(state, xp)` (B,) which problems have what they want, which end there. `xp` is the array namespace.
-    Look at no value in Python, so that it can be compiled.
+    With `minimize(..., watch=...)` a vectorized fun returns a tuple: the values to minimize, and further arrays of the
+    same shape. `init(x, xp)` returns a tuple of arrays with leading axis B, one for each of `names`.
+    `see(state, sight, xp)` returns the tuple after an iteration, described by `sight`, and is called once more at the
+    final point. `done(state, xp)` returns a mask (B,) of the problems to stop. `xp` is the array namespace. Do not read
+    values in Python, so that it can be compiled.
     """
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of what is remembered, as `result.watched` has it."""
+        """Names of the arrays, in `result.watched`."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Those of the names, (B,) each, that the history records."""
+        """Names of the arrays, (B,) each, that the history records."""
 
     @property
     def ends(self) -> bool:
-        """Whether `done` may hold of a problem."""
+        """True if `done` may stop a problem."""
 
     def init(self, x: Array, xp: Any) -> Leaves: ...
     def see(self, state: Leaves, sight: Sight, xp: Any) -> Leaves: ...

@@ -41,7 +41,7 @@ _MESSAGES = {
     Status.CALLBACK: "Stopped by the callback.",
     Status.INTERRUPTED: "Interrupted from the keyboard.",
     Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
-    Status.WATCHED: "The watch has seen what it wanted.",
+    Status.WATCHED: "Stopped by `watch`.",
     Status.FAILED: "An exception ended the run.",
     Status.RUNNING: "Running.",
 }

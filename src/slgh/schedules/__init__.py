@@ -1,4 +1,4 @@
-"""How t falls: one file a schedule."""
+"""Schedules of the smoothing radius t. One file per schedule."""
 
 from __future__ import annotations
 

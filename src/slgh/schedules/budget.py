@@ -1,4 +1,4 @@
-r"""t falls over exactly the planned number of iterations."""
+r"""Decay of t over exactly the planned number of iterations."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    r"""Let t go from t_1 to t_T = t_end over the T iterations that the budget allows.
+class Budget(BaseSchedule):
+    r"""Decrease t from t_1 to t_T = t_end over the T iterations that the budget allows.
 
     .. math:: t_k = t_1\, (t_{end} / t_1)^{s^p}, \qquad s = (k - 1) / (T - 1)
 
@@ -22,9 +23,9 @@ class Budget:
     t_end
         The last radius, at most t1; None is `fall` times t1.
     fall
-        t_end / t1 where t_end is not given; None is the run's floor, or without one the root of the dtype's eps.
+        t_end / t1, if t_end is not given; None is the run's floor, or without one the square root of the dtype's eps.
     shape
-        p: 1 falls by the same ratio each time; more spends more of the iterations at large t.
+        p. With 1, t falls by the same ratio each time. A larger p spends more of the iterations at large t.
     iterations
         T, filled in by the run from `max_iter` and `max_evals`.
     """
@@ -51,12 +52,8 @@ class Budget:
                 raise ValueError(f"`fall` is t_end / t1 and must not exceed 1, got {self.fall}.")
         checks.real("shape", self.shape, above=0)
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
-        """What is remembered: t1, t_end / t1, s, and by how much s grows an iteration."""
+        """Return t1, t_end / t1, s, and the increase of s per iteration."""
         assert self.iterations is not None
         if self.t_end is not None:
             end = xp.full_like(t, self.t_end)

@@ -1,4 +1,4 @@
-r"""t stays: GD, SGD, ZOSGD, ZOAdaMM."""
+r"""A constant t, for GD, SGD, ZOSGD and ZOAdaMM."""
 
 from __future__ import annotations
 
@@ -7,29 +7,22 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Constant:
+class Constant(BaseSchedule):
     r"""Keep the smoothing radius.
 
     .. math:: t_{k+1} = t_k = t_1
     """
 
     name: ClassVar[str] = "constant"
-    planned: ClassVar[bool] = False
 
     t1: float
 
     def __post_init__(self) -> None:
         checks.at_least("t1", self.t1, 0)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
-    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
-        return ()
 
     def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         return t, state

@@ -1,4 +1,4 @@
-r"""t descends along F as x does: SLGH_d, Algorithms 2, 3 and 4."""
+r"""Descent of t along F: SLGH_d of Algorithms 2, 3 and 4."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Derivative:
-    r"""Step t down the slope of F, at least by the factor gamma, down to a floor (SLGH_d).
+class Derivative(BaseSchedule):
+    r"""Step t down the slope of F, and at least by the factor gamma, down to a floor (SLGH_d).
 
     .. math:: t_{k+1} = \max\{\min\{t_k - \eta\, G_t,\ \gamma\, t_k\},\ \epsilon'\}
 
     Parameters
     ----------
     slope
-        "trace": :math:`G_t = \operatorname{tr} \operatorname{Hess}_x F`, what the paper's estimator (9) and so its
-        experiments use (the heat equation after a change of time). "exact": :math:`G_t = \partial F / \partial t`, t
-        times the trace.
+        "trace": :math:`G_t = \operatorname{tr} \operatorname{Hess}_x F`, as in the paper's estimator (9) and its
+        experiments (the heat equation after a change of time). "exact": :math:`G_t = \partial F / \partial t`, which
+        is t times the trace.
     """
 
     name: ClassVar[str] = "derivative"
-    planned: ClassVar[bool] = False
 
     t1: float
     eta: float
@@ -40,9 +40,6 @@ class Derivative:
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"trace" if self.slope == "trace" else "slope"})
-
-    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
-        return ()
 
     def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         G: Array = estimate.trace if self.slope == "trace" else estimate.slope

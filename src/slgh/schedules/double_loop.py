@@ -1,4 +1,4 @@
-r"""t falls when the inner loop has settled: GradOpt and ZOGradOpt, Algorithm 1."""
+r"""Decay of t each time an inner loop has settled: GradOpt and ZOGradOpt, Algorithm 1."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoubleLoop:
+class DoubleLoop(BaseSchedule):
     r"""Shrink t once `n0` iterations of the inner loop have changed the objective by no more than `eps0`.
 
     .. math:: t_{k+1} = \gamma\, t_k \text{ when } \#\{|\Delta_j| \le \epsilon_0\} = N_0, \text{ else } t_k
 
-    The count starts anew at each t. An infinite `eps0` makes inner loops of exactly `n0` iterations.
+    The count restarts at each t. With an infinite `eps0`, inner loops have exactly `n0` iterations.
 
     Parameters
     ----------
     rule
-        What the change :math:`\Delta_k` is. "f": :math:`f(x_k) - f(x_{k-1})`. "F", for closed forms:
-        :math:`F(x_{k+1}, t_k) - F(x_k, t_k)`. "minibatch": as "f", of the means of f(x + t u) over the minibatch.
+        The change :math:`\Delta_k`. "f": :math:`f(x_k) - f(x_{k-1})`. "F", for closed forms:
+        :math:`F(x_{k+1}, t_k) - F(x_k, t_k)`. "minibatch": as "f", with the means of f(x + t u) over the minibatch.
 
     Notes
     -----
-    "minibatch" is the rule that the paper prints. The two means are independent, and their noise means that it hardly
-    ever fires; the paper's results come out with "f", and those of the closed forms with "F". "f" and
-    "minibatch" use what an iteration observes anyway, cost no evaluation, and act one iteration after the change.
+    "minibatch" is the rule that the paper prints. The noise of the two independent means is so large that t hardly ever
+    falls. The paper's results follow from "f", and those of the closed forms from "F". "f" and "minibatch" take no
+    extra evaluation, and act one iteration after the change.
     """
 
     name: ClassVar[str] = "double_loop"
-    planned: ClassVar[bool] = False
 
     t1: float
     gamma: float = 0.5
@@ -49,11 +49,7 @@ class DoubleLoop:
 
     @property
     def needs(self) -> frozenset[str]:
-        return {
-            "f": frozenset({"f"}),
-            "F": frozenset({"F", "F_next"}),
-            "minibatch": frozenset({"F"}),
-        }[self.rule]
+        return frozenset({"f": {"f"}, "F": {"F", "F_next"}, "minibatch": {"F"}}[self.rule])
 
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return xp.full_like(t, float("inf")), xp.zeros_like(t)

@@ -1,4 +1,4 @@
-r"""t falls as a power of the iteration's number: SPSA."""
+r"""Decay of t as a power of the iteration's number: SPSA."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLaw:
-    r"""Let t fall as a power of the number of the iteration, down to a floor.
+class PowerLaw(BaseSchedule):
+    r"""Decrease t as a power of the number of the iteration, down to a floor.
 
     .. math:: t_k = \max(t_1 / k^p,\ \epsilon'), \qquad k = 1, 2, \dots
 
@@ -20,11 +21,11 @@ class PowerLaw:
     Parameters
     ----------
     t1
-        The first radius, Spall's c: about the standard deviation of the noise in f; where f has none, something small.
+        The first radius, Spall's c: about the standard deviation of the noise in f, or a small number without noise.
     t_power
         p, Spall's gamma. With the exponent 0.602 of the step (`slgh.updates.SpsaGain`), 0.101 is hardly above the least
-        for which convergence is proved, and he found such slow falls the best in runs of finite length. In the
-        limit 1/6 is the best, with 1.
+        exponent with a proof of convergence. Spall found such slow decay best in runs of finite length. In the limit,
+        1/6 is best, with the exponent 1 of the step.
 
     References
     ----------
@@ -33,7 +34,6 @@ class PowerLaw:
     """
 
     name: ClassVar[str] = "power_law"
-    planned: ClassVar[bool] = False
 
     t1: float
     t_power: float = 0.101
@@ -41,10 +41,6 @@ class PowerLaw:
     def __post_init__(self) -> None:
         checks.real("t1", self.t1, above=0)
         checks.real("t_power", self.t_power, above=0)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
 
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
         return (xp.ones_like(t),)

@@ -1,4 +1,4 @@
-r"""t falls by a constant factor: SLGH_r, Algorithms 2, 3 and 4."""
+r"""Geometric decay of t: SLGH_r of Algorithms 2, 3 and 4."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
+from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
+class Ratio(BaseSchedule):
     r"""Shrink t by a constant factor, down to a floor (SLGH_r).
 
     .. math:: t_{k+1} = \max(\gamma\, t_k,\ \epsilon')
@@ -19,12 +20,11 @@ class Ratio:
 
     Notes
     -----
-    Algorithms 2 and 3 print no floor for SLGH_r; pass `floor=0` for that. The default floor is where differences
-    of f drown in rounding, and 0 for a closed form.
+    Algorithms 2 and 3 have no floor for SLGH_r; pass `floor=0` for that. The default floor is the radius below which
+    differences of f are rounding errors, and 0 for a closed form.
     """
 
     name: ClassVar[str] = "ratio"
-    planned: ClassVar[bool] = False
 
     t1: float
     gamma: float = 0.999
@@ -32,13 +32,6 @@ class Ratio:
     def __post_init__(self) -> None:
         checks.real("t1", self.t1, above=0)
         checks.real("gamma", self.gamma, above=0, below=1)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
-    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
-        return ()
 
     def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         return xp.maximum(self.gamma * t, floor), state

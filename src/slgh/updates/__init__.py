@@ -1,4 +1,4 @@
-"""How x moves: one file an update."""
+"""Updates of x. One file per update."""
 
 from __future__ import annotations
 

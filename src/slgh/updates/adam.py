@@ -1,4 +1,4 @@
-r"""Adam."""
+r"""Adam: steps along bias-corrected moments of the gradient."""
 
 from __future__ import annotations
 

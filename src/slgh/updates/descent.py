@@ -1,4 +1,4 @@
-r"""Steepest descent, with a constant step or one that falls within each inner loop."""
+r"""Gradient descent, with a constant step or one that falls within each inner loop."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Descent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harmonic:
-    r"""Step against the gradient, the step falling as 1/j in the j-th iteration since t last changed.
+    r"""Step against the gradient with a step of beta / j in the j-th iteration since t last changed.
 
     .. math:: x_{k+1} = x_k - \frac{\beta}{j}\, g_k
 
-    The inner loop of the original GradOpt (Hazan et al., 2016), from which the paper departs. :math:`\beta` is
-    `step`, their 1/sigma. Their averaging of iterates and their projection onto a shrinking ball are left out.
+    This is the inner loop of the original GradOpt (Hazan et al., 2016), from which the paper departs. :math:`\beta` is
+    `step`, their 1/sigma. Their averaging of iterates and their projection onto a shrinking ball are omitted.
     """
 
     name: ClassVar[str] = "harmonic"

@@ -1,4 +1,4 @@
-r"""A step of given length along the gradient's direction."""
+r"""Steps of given length against the gradient."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from slgh.protocols import Array, Estimate, Leaves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Normalized:
-    r"""Move against the gradient by a given length, whatever the gradient's size.
+    r"""Move against the gradient by a given length, whatever the norm of the gradient.
 
     .. math:: x_{k+1} = x_k - \beta\, \frac{h}{h + k - 1}\, \frac{g_k}{|g_k|}, \qquad k = 1, 2, \dots
 
-    :math:`\beta` is `step`, a length. Where g = 0 there is no direction, and x stays.
+    :math:`\beta` is `step`, a length. If g = 0 there is no direction, and x stays.
 
     Parameters
     ----------
     halving
-        h: after so many iterations the step is half of what it was, after 2h a third. None keeps it.
+        h: the step is halved after h iterations, and a third after 2h. None keeps it.
     """
 
     name: ClassVar[str] = "normalized"
@@ -44,7 +44,8 @@ class Normalized:
 
 
 def unit(g: Array, xp: Any) -> Array:
-    """g / |g| for each problem, (B, d), and 0 where g is 0; scaled first, so that no square over- or underflows."""
+    """Return g / |g| for each problem, (B, d), and 0 if g is 0."""
+    # Scaled first, so that no square over- or underflows.
     peak = xp.max(xp.abs(g), axis=-1, keepdims=True)
     g = g / xp.where(peak > 0, peak, 1.0)
     length = xp.sqrt(xp.vecdot(g, g))[:, None]

@@ -1,4 +1,4 @@
-r"""A step that follows the smoothing radius, and so needs no tuning."""
+r"""Steps proportional to the smoothing radius, which need no tuning."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from slgh.updates.normalized import unit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleFree:
-    r"""Move by a fixed share of the radius of the sampling shell, whatever the size of the gradient.
+    r"""Move by a fixed fraction of the radius of the sampling shell, whatever the norm of the gradient.
 
     .. math:: x_{k+1} = x_k - \alpha\, c\, t_k \sqrt{d}\; g_k / |g_k|
 
-    t sqrt(d) is the radius of the shell on which x + t u lies; c is the expected cosine between g and the
-    gradient of F, sqrt(M / (M + d)) for M zeroth-order samples and 1 for an exact gradient. The step is the same for
-    f and for a + b f. Where g = 0 there is no direction, and x stays. Where the oracle samples with widths w, all this
-    holds in the variables x / w: the direction is :math:`w (w g) / |w g|`.
+    t sqrt(d) is the radius of the shell on which x + t u lies; c is the expected cosine between g and the gradient of
+    F, sqrt(M / (M + d)) for M zeroth-order samples and 1 for an exact gradient. The step is the same for f and for
+    a + b f. If g = 0 there is no direction, and x stays. If the oracle samples with widths w, all this holds in the
+    variables x / w: the direction is :math:`w (w g) / |w g|`.
 
     Parameters
     ----------
     alpha
-        On a sphere, with t falling slowly, the distance to its center settles at alpha / 2 in units of t sqrt(d): short
-        steps keep x in the middle of what it samples. Let q be the speed at which t falls, as a
-        share of the fastest that x can follow; beyond the distance 2 alpha / q x is left behind, so that a fast
-        fall takes long steps. "auto" takes 2 q, between 0.2 and 1.
+        On a sphere function with slowly falling t, the distance to the center settles at alpha / 2 in units of
+        t sqrt(d): short steps keep x in the middle of its samples. Let q be the speed at which t falls, as a fraction
+        of the fastest that x can follow. Beyond the distance 2 alpha / q, x is left behind, so a fast fall needs long
+        steps. "auto" uses 2 q, between 0.2 and 1.
     """
 
     name: ClassVar[str] = "scale_free"

@@ -1,4 +1,4 @@
-r"""Descent with a step that falls as a power of the iteration's number: stochastic approximation, SPSA."""
+r"""Gradient descent with a step that falls as a power of the iteration's number: SPSA."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, ClassVar
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
 
-STABILITY = 0.1
-"""A as a share of the iterations, Spall's advice: at most a tenth of them."""
+OFFSET_FRACTION = 0.1
+"""Default of A as a fraction of the iterations. Spall recommends at most a tenth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpsaGain:
-    r"""Step against the gradient, the step falling as a power of the number of the iteration.
+    r"""Step against the gradient with a step that falls as a power of the number of the iteration.
 
     .. math:: x_{k+1} = x_k - \frac{\beta}{(k + A)^p}\, g_k, \qquad k = 1, 2, \dots
 
     Parameters
     ----------
     step
-        :math:`\beta`, Spall's a. His advice: such that :math:`\beta |g| / (1 + A)^p` is how far x should move in the
-        first iterations.
+        :math:`\beta`, Spall's a. He recommends to choose it such that :math:`\beta |g| / (1 + A)^p` is the distance
+        that x should move in the first iterations.
     step_power
-        p, Spall's alpha. 0.602 is hardly above the least for which convergence is proved with radii that fall as
-        :math:`k^{-0.101}`. In the limit 1 is the best, with 1/6.
+        p, Spall's alpha. 0.602 is hardly above the least exponent with a proof of convergence for radii that fall as
+        :math:`k^{-0.101}`. In the limit, 1 is best, with the exponent 1/6 of the radius.
     offset
-        A, which keeps the first steps from being far larger than the others; None is a tenth of the iterations.
+        A, which keeps the first steps from being much larger than the others; None is a tenth of the iterations.
     iterations
         Filled in by the run from `max_iter` and `max_evals`.
 
@@ -52,11 +52,11 @@ class SpsaGain:
             checks.at_least("offset", self.offset, 0)
 
     def init(self, x: Array, xp: Any) -> Leaves:
-        """k + A, before the first iteration."""
+        """Return k + A before the first iteration."""
         A = self.offset
         if A is None:
             assert self.iterations is not None
-            A = STABILITY * self.iterations
+            A = OFFSET_FRACTION * self.iterations
         return (xp.full_like(x[:, 0], A),)
 
     def apply(self, x: Array, estimate: Estimate, t: Array, state: Leaves, xp: Any) -> tuple[Array, Leaves]:

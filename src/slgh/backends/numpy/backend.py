@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
@@ -119,7 +118,7 @@ def plain_array(value: Any) -> NDArray[Any]:
     """Return an array without a mask, with Python numbers as floats."""
     array = _unmasked(value)
     if array.dtype == object and all(isinstance(one, Real | Decimal) for one in array.flat):
-        array = np.array([_float(one) for one in array.flat], float).reshape(array.shape)
+        array = np.array([checks.to_float(one) for one in array.flat], float).reshape(array.shape)
     return array
 
 
@@ -131,11 +130,3 @@ def _unmasked(value: Any) -> NDArray[Any]:
         masked: Any = value.astype(float) if value.dtype.kind in "iub" else value
         value = masked.filled(np.nan)
     return np.asarray(value)
-
-
-def _float(number: Any) -> float:
-    """Convert a Python number to a float, infinite if it is too large."""
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
