@@ -75,5 +75,5 @@ def test_the_walks_start_at_the_public_function(code_metrics: ModuleType, scenar
 
 def test_names_list_functions_parameters_and_options(code_metrics: ModuleType) -> None:
     names = {*code_metrics.public_names(), *code_metrics.command_options()}
-    assert {"slgh.minimize", "slgh.minimize max_evals", "slgh.schedules.SCHEDULES", "slgh.attack.attack"} <= names
+    assert {"slgh.minimize", "slgh.minimize max_evals", "slgh.METHODS zoslgh_r", "slgh.attack.attack"} <= names
     assert {"slgh minimize", "slgh minimize --x0", "slgh minimize formula", "slgh attack train --data"} <= names

@@ -222,14 +222,16 @@ def print_walks(show_files: bool) -> None:
 
 
 def public_names() -> Iterator[str]:
-    """Yield the names in `__all__` of the package and of its folders, and the parameters of public functions."""
+    """Yield the names in `__all__` of the package and of its folders, with parameters and the keys of registries."""
     folders = [module.name for module in pkgutil.iter_modules(slgh.__path__) if module.ispkg]
     for module in (slgh, *(importlib.import_module(f"slgh.{folder}") for folder in folders)):
         for name in getattr(module, "__all__", ()):
-            full_name = f"{module.__name__}.{name}"
+            full_name, value = f"{module.__name__}.{name}", getattr(module, name)
             yield full_name
-            if inspect.isfunction(getattr(module, name)) or inspect.isclass(getattr(module, name)):
-                yield from (f"{full_name} {parameter}" for parameter in _parameters(getattr(module, name)))
+            if isinstance(value, dict):
+                yield from (f"{full_name} {key}" for key in value)
+            elif inspect.isfunction(value) or inspect.isclass(value):
+                yield from (f"{full_name} {parameter}" for parameter in _parameters(value))
 
 
 def _parameters(function: Any) -> list[str]:
