@@ -447,9 +447,9 @@ def test_a_success_that_does_not_hold_is_none() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"images": IMAGES * 2}, r"pixels in \[0, 1\], got \[.*say which range is meant with pixels="),
+    ({"images": IMAGES * 2}, r"pixels in \[0, 1\], got \[.*say which range is meant with `pixels="),
     ({"images": IMAGES - 0.5}, r"pixels in \[0, 1\]"),
-    ({"images": (IMAGES * 255).astype(np.uint8)}, r"integers, but `pixels` says \(0.0, 1.0\): pass pixels=\(0, 255\)"),
+    ({"images": (IMAGES * 255).astype(np.uint8)}, r"integers, but `pixels` says \(0.0, 1.0\): pass `pixels=\(0, 255\)"),
     ({"images": IMAGES * np.nan}, "`images` must be finite"),
     ({"images": IMAGES[:0]}, "at least one image"),
     ({"images": "cat.png"}, "`images` must be an array of images"),
@@ -464,7 +464,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"pixels": (1, 0)}, "low < high"),
     ({"pixels": 255}, r"`pixels` must be a pair \(low, high\)"),
     ({"outputs": "classes"}, "`outputs` must be one of 'logits', 'probabilities'"),
-    ({"outputs": "probabilities"}, "but the model's rows are not, .* pass outputs='logits'"),
+    ({"outputs": "probabilities"}, "but the model's rows are not, .* pass `outputs='logits'"),
     ({"stop": "never"}, "`stop` must be one of"),
     ({"max_queries": 3}, "`max_queries` must be an integer >= 4"),
     ({"max_queries": 25}, "`max_queries` must allow an iteration, 26 queries per image; got 25"),

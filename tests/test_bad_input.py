@@ -99,7 +99,7 @@ def test_wrong_options(options: dict[str, Any], match: str) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"method": "zoslgh_r"}, '`zoslgh_r` needs `t1` and `step`.* or method="auto"'),
+        ({"method": "zoslgh_r"}, '`zoslgh_r` needs `t1` and `step`.* or `method="auto"`'),
         ({"method": "zoslgh_d", "t1": 1, "step": 1}, "`zoslgh_d` needs `eta`"),
         ({"method": "slgh_r", "t1": 1, "step": 1}, "`slgh_r` needs gradients: pass `grad`"),
         ({"method": "gd", "step": 1}, "`gd` needs gradients"),
@@ -114,7 +114,7 @@ def test_wrong_options(options: dict[str, Any], match: str) -> None:
         ({"method": "zogradopt", "t1": 1, "step": 1, "rule": "F"}, "needs F_next, which the oracle 'forward'"),
         ({"method": "zosgd", "t1": 0, "step": 1}, "`t1` must be above 0 for 'zosgd', whose oracle divides by t"),
         ({"method": "zoslgh_d", "t1": 1, "step": 1, "eta": 1, "floor": 0}, "`floor` must be above 0 for 'zoslgh_d'"),
-        ({"update": "adam"}, "`auto` needs `step`, without a default .* Pass step=...[.]$"),
+        ({"update": "adam"}, "`auto` needs `step`, without a default .* Pass `step=...`[.]$"),
     ],
 )
 def test_what_does_not_go_together(options: dict[str, Any], match: str) -> None:

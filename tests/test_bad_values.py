@@ -65,7 +65,9 @@ def test_penalize_with_nothing_finite_ends_in_a_status() -> None:
 
 @pytest.mark.parametrize("vectorized", [True, False])
 def test_raise_names_the_value_and_the_point(vectorized: bool) -> None:
-    with pytest.raises(FloatingPointError, match=r"`fun` must be finite with on_nonfinite='raise', got nan at x = \["):
+    with pytest.raises(
+        FloatingPointError, match=r"`fun` must be finite with `on_nonfinite='raise'`, got nan at x = \["
+    ):
         CASES["zoslgh_r"].run(
             starts(1)[0],
             fun=sometimes(np.nan, lambda x: x[..., 0] != starts(1)[0][0]),

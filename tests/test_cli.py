@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import os
 import re
@@ -10,14 +11,19 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import slgh
-from slgh.cli import app
-from slgh.cli.common import console
-from slgh.cli.explained import FIELDS, parts_of, read_docstring
+from slgh.cli import app, declaration
+from slgh.cli.declaration import PASSED, Role, declared
+from slgh.cli.group import Commands
+from slgh.cli.lists import FIELDS, parts_of, read_docstring
+from slgh.cli.options import AttackOptions, MinimizeOptions, ProbeOptions
+from slgh.cli.output import console
 from slgh.method import SLOTS
 
 run = CliRunner().invoke
@@ -113,7 +119,7 @@ def test_the_version() -> None:
     assert run(app, ["--version"]).output.strip() == slgh.__version__
 
 
-@pytest.mark.parametrize("command", ["minimize", "resume", "probe", "methods", "problems", "reproduce"])
+@pytest.mark.parametrize("command", ["minimize", "probe", "methods", "problems", "reproduce"])
 def test_there_is_help(command: str) -> None:
     result = run(app, [command, "--help"])
     assert result.exit_code == 0
@@ -126,7 +132,7 @@ def test_there_is_help(command: str) -> None:
 def test_the_help_lists_the_commands(arguments: list[str]) -> None:
     result = run(app, arguments)
     assert result.exit_code == 0
-    assert all(name in result.output for name in ("minimize", "resume", "probe", "methods", "problems", "reproduce"))
+    assert all(name in result.output for name in ("minimize", "probe", "methods", "problems", "reproduce"))
 
 
 @pytest.mark.parametrize("command", ["minimize", "probe"])
@@ -149,7 +155,7 @@ def test_the_examples_of_the_help_run(
         assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("command", [[], ["minimize"], ["resume"], ["probe"], ["methods"], ["problems"], ["reproduce"]])
+@pytest.mark.parametrize("command", [[], ["minimize"], ["probe"], ["methods"], ["problems"], ["reproduce"]])
 def test_help_shows_no_type_beside_flags(command: list[str]) -> None:
     text = run(app, [*command, "--help"]).output
     assert "--help" in text
@@ -162,11 +168,10 @@ def test_an_unknown_command_is_one_line() -> None:
     assert result.stderr == "slgh: No such command 'minimze'. Did you mean 'minimize'? Try 'slgh --help'.\n"
 
 
-def test_minimise_is_minimize_and_no_list_shows_it() -> None:
-    arguments = ["x**2", "--x0", "1", "--max-evals", "50", "--seed", "1", "--quiet"]
-    assert run(app, ["minimize", *arguments]).stdout == run(app, ["minimize", *arguments]).stdout != ""
-    assert "minimize " not in run(app, ["--help"]).output
-    assert complete("slgh minimis") == []
+def test_another_spelling_of_a_command_is_recognized() -> None:
+    result = run(app, ["minimise", "x**2", "--x0", "1"], prog_name="slgh")
+    assert result.exit_code == 2
+    assert "Did you mean 'minimize'?" in result.stderr
 
 
 COMMANDS = [
@@ -217,3 +222,38 @@ def test_python_m_slgh_is_the_command_and_prints_a_script_for_the_shell() -> Non
     command = [sys.executable, "-m", "slgh", "--show-completion", "bash"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert "_SLGH_COMPLETE" in shown.stdout, shown
+
+
+MIRRORS = [
+    (MinimizeOptions, slgh.minimize, PASSED),
+    (ProbeOptions, slgh.probe, (Role.ARGUMENT,)),
+    (AttackOptions, slgh.attack.attack, PASSED),
+]
+
+
+@pytest.mark.parametrize(("options", "function", "roles"), MIRRORS, ids=["minimize", "probe", "attack"])
+def test_options_that_are_passed_on_mirror_arguments(options: Any, function: Any, roles: tuple[Role, ...]) -> None:
+    passed = {each.argument for each in declared(options).values() if each.role in roles}
+    assert "seed" in passed
+    assert passed <= inspect.signature(function).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "minimize 'x**2' --x0 1",
+        "minimize 'sum(x[i] for i in range(d))' --x0 -3,2 --bounds -5:5 --method slgh_r --t1 1.5 --step 0.0001",
+        "minimize --x0 0 --d 10 --fun m.py:f --vectorized --workers 4 --set update=adam --set beta1=0.5",
+        "minimize --x0 1 --step theory --max-seconds 1e-05 --seed 3 --plot a.png -- '-x**2'",
+        "attack --data mnist --images 4 --max-queries 500 --stop first-success --target 9 --no-plot",
+    ],
+)
+def test_the_words_of_options_are_the_command_they_were_read_from(line: str) -> None:
+    name, *typed = shlex.split(line)
+    read: list[Any] = []
+    kinds = {"minimize": MinimizeOptions, "attack": AttackOptions}
+    one = typer.Typer(cls=Commands)
+    one.command(name)(declaration.command(kinds[name], read.append))
+    one.command("other")(lambda: None)
+    assert run(one, [name, *typed]).exit_code == 0
+    assert declaration.words(read[0]) == typed

@@ -1,4 +1,4 @@
-"""`slgh minimize`, `resume` and `probe`: what they refuse, what they print, how they end, and how they go on."""
+"""`slgh minimize` and `probe`: what they refuse, what they print, how they end, and how they go on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from typer.testing import CliRunner
 import slgh
 from cases import find
 from slgh.cli import app
-from slgh.cli.common import console
-from slgh.cli.errors import EXIT_CODES, in_options
-from slgh.cli.job import choose_history
-from slgh.cli.outcome import show_point
+from slgh.cli.errors import EXIT_CODES
+from slgh.cli.output import console
 from slgh.cli.probe import with_error
+from slgh.cli.report import show_point
+from slgh.cli.run import choose_history
+from slgh.cli.wording import in_options
 from slgh.engine import checkpoint
+from slgh.engine.termination import read_limits
 from slgh.plotting import plots
 from slgh.smoothing.closed_form import UnsmoothedFormula
 from slgh.smoothing.formula import read_formula
@@ -399,20 +401,20 @@ def test_the_block_says_what_was_chosen_what_it_cost_and_why_it_stopped() -> Non
     assert "completed: The planned iterations were completed." in block["status"]
     assert "Chosen" not in block["status"]
     assert block["seed"].split()[1] == "7"
-    again = "slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --method scale_free --no-plot --max-evals 200 --seed 7"
+    again = "slgh minimize 'x**4 - 3*x**2 + x' --x0 2 --method scale_free --max-evals 200 --seed 7 --no-plot"
     assert block["again"].endswith(again)
 
 
 def test_the_block_says_what_auto_saw_and_did() -> None:
     wavy = ["sum(x[i]**2 - 10*cos(2*pi*x[i]) for i in range(d))", "--x0", "3.3", "--d", "4", "--seed", "1", "--no-plot"]
-    rugged = run("minimize", *wavy, "--set", "oracle=scaled", "--max-evals", "1500").stdout
+    rugged = run("minimize", *wavy, "--set", "oracle=diagonal_scaling", "--max-evals", "1500").stdout
     assert "looked" not in rugged, "a swapped part is no portfolio"
     smooth = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", "--max-evals", "900", "--no-plot").stdout
     assert re.search(
         r"^status +completed: The planned iterations were completed. f looked smooth: ", smooth, re.MULTILINE
     )
     assert "local search" in smooth
-    local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "phases=polish").stdout
+    local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "phases=local_search").stdout
     assert re.search(r"^status +completed: .* 1 local search\.$", local, re.MULTILINE)
     assert not re.search(r"^t ", local, re.MULTILINE), "there was no t"
     assert "t1=2.54951" in local, "it is what a homotopy would have begun with"
@@ -569,7 +571,7 @@ def test_a_defect_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(slgh, "minimize", broken)
     result = run("minimize", "x**2", "--x0", "1", "--no-plot")
     assert result.exit_code == 1
-    assert "slgh: ValueError: list index out of range. This was not foreseen." in result.stderr
+    assert "slgh: ValueError: list index out of range. Internal error. Please report it." in result.stderr
 
 
 def test_debug_shows_the_traceback_of_bad_input_too() -> None:
@@ -583,13 +585,16 @@ def test_debug_shows_the_traceback_of_bad_input_too() -> None:
 
 
 def test_all_iterates_are_kept_for_the_picture_where_they_fit_into_memory() -> None:
-    none: dict[str, Any] = dict.fromkeys(("max_evals", "max_iter", "max_seconds", "target"))
-    assert choose_history(2, none, planned=False, path=True) == "x"  # 10,000 iterations
-    assert choose_history(2, none, planned=True, path=True) == "x"
-    assert choose_history(2, none, planned=False, path=False) == 1000
-    assert choose_history(1001, {**none, "max_iter": 10}, planned=True, path=True) == 1000
-    assert choose_history(2, {**none, "max_iter": 10_000_000}, planned=False, path=True) == 1000
-    assert choose_history(2, {**none, "max_seconds": 1.0}, planned=False, path=True) == 1000
+    def choose(d: int, *, planned: bool, path: bool = True, **given: Any) -> int | str:
+        none = dict.fromkeys(("max_evals", "max_iter", "max_seconds", "target"))
+        return choose_history(d, read_limits(d, planned=planned, **none | given), path=path)
+
+    assert choose(2, planned=False) == "x"  # 10,000 iterations
+    assert choose(2, planned=True) == "x"
+    assert choose(2, planned=False, path=False) == 1000
+    assert choose(1001, planned=True, max_iter=10) == 1000
+    assert choose(2, planned=False, max_iter=10_000_000) == 1000
+    assert choose(2, planned=False, max_seconds=1.0) == 1000
 
 
 @pytest.mark.slow
@@ -660,8 +665,7 @@ def test_a_picture_that_cannot_be_drawn_does_not_lose_the_result(monkeypatch: py
 
 
 def test_without_matplotlib_nothing_is_drawn_unless_asked_for(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    for module in ("output", "drawing"):
-        monkeypatch.setattr(f"slgh.cli.{module}.find_spec", lambda name: None)
+    monkeypatch.setattr("slgh.cli.output.find_spec", lambda name: None)
     assert "drawn" not in run("minimize", "x**2", "--x0", "2", "--max-evals", "100").stdout
     result = run("minimize", "x**2", "--x0", "2", "--plot", "a.png")
     assert result.exit_code == 2
@@ -670,8 +674,8 @@ def test_without_matplotlib_nothing_is_drawn_unless_asked_for(monkeypatch: pytes
 
 # --- runs that are kept
 
-AGAIN = ["--fun", "mine:slow"]
-SLOW = [*AGAIN, "--x0", "2,3", "--seed", "11"]
+SLOW = ["--fun", "mine:slow", "--x0", "2,3", "--seed", "11"]
+KEPT = ["--run", "kept"]
 DESCENT = ["--method", "zoslgh_r", "--t1", "1", "--step", "0.01", "--samples", "3"]
 
 
@@ -698,13 +702,14 @@ def differences(found: dict[str, Any], other: dict[str, Any]) -> set[str]:
 
 @pytest.mark.slow
 def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) -> None:
-    process = start("minimize", *SLOW, "--run", "kept", "--max-evals", "800", "--save-every", "0", "--no-plot")
+    command = ["minimize", *SLOW, "--run", "kept", "--max-evals", "800", "--save-every", "0", "--no-plot"]
+    process = start(*command)
     wait_for(folder / "kept", 5)
     process.kill()
     assert process.wait() == -signal.SIGKILL
     process.communicate()
     assert not (folder / "kept" / "result.json").exists()
-    resumed = run("resume", "kept", *AGAIN, "--json", "-", "--history")
+    resumed = run(*command, "--json", "-", "--history")
     assert resumed.exit_code == 0, resumed.output
     expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
     assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # which a resumed run does not ask for
@@ -714,14 +719,17 @@ def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) ->
 
 @pytest.mark.slow
 def test_ctrl_c_prints_what_there_is_and_how_to_go_on(folder: Path) -> None:
-    process = start("minimize", *SLOW, "--run", "my run", "--max-evals", "800", "--save-every", "0", "--no-plot")
+    command = ["minimize", *SLOW, "--max-evals", "800", "--run", "my run", "--save-every", "0", "--no-plot"]
+    process = start(*command)
     wait_for(folder / "my run", 5)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 130
     assert "status    interrupted" in out
-    assert err == "slgh: interrupted. It goes on with: slgh resume 'my run' --fun mine:slow\n"
-    resumed = run("resume", "my run", *AGAIN, "--json", "-", "--history")
+    told, again = err.removesuffix("\n").split(": slgh ")
+    assert told == "slgh: interrupted. It goes on with"
+    assert set(shlex.split(again)) == set(command)
+    resumed = run(*shlex.split(again), "--json", "-", "--history")
     expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
     assert differences(json.loads(resumed.stdout), expected) == set()
 
@@ -746,58 +754,68 @@ def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder:
     arguments = ["--fun", "mine:sphere", "--x0", "2,3", "--seed", "5", *DESCENT]
     cut = run("minimize", *arguments, "--run", "kept", "--max-evals", "50", "--no-plot")
     assert cut.exit_code == 3
-    assert "slgh resume kept --fun mine:sphere --max-evals MORE" in cut.stderr
-    again = ["resume", "kept", "--fun", "mine:sphere", "--json", "-"]
-    resumed = run(*again, "--max-evals", "400", "--history")
+    told, again = cut.stderr.removesuffix("\n").split(": slgh ")
+    assert told == "slgh: cut short. It goes on with"
+    assert "--max-evals MORE" in again
+    resumed = run(*shlex.split(again.replace("MORE", "400")), "--json", "-", "--history")
     assert resumed.exit_code == 3
-    found, expected = json.loads(resumed.stdout), minimize(*arguments, "--max-evals", "400", "--history")
-    assert differences(found, expected) <= {"xhat", "repeat"}  # xhat is drawn from the iterations first planned
-    assert shlex.split(found["repeat"]).count("--max-evals") == 1
+    found = json.loads(resumed.stdout)
+    expected = minimize(*arguments, "--max-evals", "400", "--no-plot", "--history")
+    assert differences(found, expected) <= {"xhat"}  # which is drawn from the iterations first planned
     assert "--max-evals 400" in found["repeat"]
-    assert json.loads(run(*again).stdout)["nfev"] == expected["nfev"], "the limit is kept"
+    kept = json.loads((folder / "kept" / "run.json").read_text())
+    assert kept["options"]["max_evals"] == 400, "the new limit is kept"
 
 
 def test_a_resumed_run_says_which_time_it_counts_and_where_it_began(folder: Path) -> None:
-    first = run("minimize", "--fun", "mine:sphere", "--x0", "2,3", *QUICK, "--max-seconds", "0", "--run", "kept")
+    command = ["minimize", "--fun", "mine:sphere", "--x0", "2,3", *QUICK, "--run", "kept"]
+    first = run(*command, "--max-seconds", "0")
     assert first.exit_code == 3
     assert "from 5 at x0" in first.stdout
     assert "in this sitting" not in first.stdout
-    resumed = run("resume", "kept", "--fun", "mine:sphere", "--max-seconds", "60")
+    resumed = run(*command, "--max-seconds", "60")
     assert resumed.exit_code == 0
     assert "from 5 at x0" in resumed.stdout
     assert " s in this sitting\n" in resumed.stdout
 
 
-@pytest.mark.slow
-def test_a_run_without_a_picture_is_resumed_and_repeated_without_one(folder: Path) -> None:
-    first = run("minimize", "x**2", "--x0", "1", *QUICK, "--run", "kept")
+def test_a_run_goes_on_with_another_output_than_it_began_with(folder: Path) -> None:
+    command = ["minimize", "x**2", "--x0", "1", "--max-evals", "50", *SEED, "--run", "kept"]
+    first = run(*command, "--no-plot")
     assert "--no-plot" in first.stdout
-    resumed = run("resume", "kept")
-    assert "drawn" not in resumed.stdout
-    assert "--no-plot" in resumed.stdout
+    again = run(*command, "--no-plot")
+    assert "drawn" not in again.stdout
+    assert "--no-plot" in again.stdout
     assert not (folder / "slgh-path.png").exists()
-    assert "drawn     a.png" in run("resume", "kept", "--plot", "a.png").stdout
-    second = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--run", "other", "--plot", "b.png")
-    assert "--plot b.png" in second.stdout
-    assert "drawn     slgh-path.png" in run("resume", "other").stdout
+    assert "drawn     a.png" in run(*command, "--plot", "a.png").stdout
+    assert "drawn     slgh-path.png" in run(*command).stdout
+
+
+def test_a_run_goes_on_with_another_number_of_workers() -> None:
+    command = ["--fun", "mine.py:sphere", "--x0", "0,0", *QUICK, "--run", "kept"]
+    first = minimize(*command, "--max-seconds", "0")
+    assert minimize(*command, "--workers", "2")["nit"] > first["nit"]
 
 
 def test_the_seed_of_a_kept_run_is_fixed_when_it_is_drawn(folder: Path) -> None:
-    first = minimize("ackley", "--max-evals", "100", "--run", "kept")
+    command = ["ackley", "--max-evals", "100", "--run", "kept"]
+    first = minimize(*command)
     written = json.loads((folder / "kept" / "run.json").read_text())
-    assert (written["command"], written["job"]["seed"]) == ("minimize", first["seed"])
-    assert json.loads(run("resume", "kept", "--json", "-").stdout)["x"] == first["x"]
+    assert (written["command"], written["options"]["seed"]) == ("minimize", first["seed"])
+    again = minimize(*command)
+    assert (again["x"], again["seed"]) == (first["x"], first["seed"])
 
 
 def test_a_parameter_that_is_infinite_is_kept() -> None:
     hazan = ["--method", "gradopt_hazan", "--t1", "1", "--step", "0.01", "--set", "eps0=inf", "--max-iter", "50"]
-    first = minimize("x**2", "--x0", "1", *hazan, "--run", "kept")
-    assert json.loads(run("resume", "kept", "--json", "-").stdout)["x"] == first["x"]
+    command = ["x**2", "--x0", "1", *hazan, "--run", "kept"]
+    assert minimize(*command)["x"] == minimize(*command)["x"]
 
 
 def test_a_finished_run_says_so_and_tells_its_result_again() -> None:
-    minimize("x**2", "--x0", "1", "--run", "kept", "--max-evals", "100", "--seed", "1")
-    result = run("resume", "kept", "--no-plot")
+    command = ["x**2", "--x0", "1", "--run", "kept", "--max-evals", "100"]
+    minimize(*command)
+    result = run("minimize", *command, "--no-plot")
     assert result.exit_code == 0
     assert "This run had finished" in result.stdout
     assert "completed: The planned iterations were completed." in result.stdout
@@ -807,8 +825,8 @@ def test_a_kept_run_can_be_resumed_from_another_folder(folder: Path, monkeypatch
     first = minimize("--fun", "mine.py:sphere", "--x0", "0,0", "--run", "kept", *QUICK)
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
-    resumed = run("resume", "../kept", "--fun", "../mine.py:sphere", "--json", "-")
-    assert json.loads(resumed.stdout)["x"] == first["x"]
+    again = minimize("--fun", "../mine.py:sphere", "--x0", "0,0", "--run", "../kept", *QUICK)
+    assert again["x"] == first["x"]
 
 
 def refuse(*arguments: str) -> str:
@@ -819,33 +837,67 @@ def refuse(*arguments: str) -> str:
     return str(result.stderr)
 
 
-def test_what_resume_refuses(folder: Path) -> None:
-    assert "There is no run in nowhere" in refuse("resume", "nowhere")
-    minimize("x**2", "--x0", "1", "--run", "kept", "--max-evals", "100", "--seed", "1")
-    assert "kept holds a run already. Go on with slgh resume kept" in refuse(
-        "minimize", "x**2", "--x0", "1", "--run", "kept"
-    )
+OTHERS = {
+    "another formula": (["x**4", "--x0", "1"], "was made with FORMULA 'x**2', and this command has FORMULA 'x**4'."),
+    "another start": (["x**2", "--x0", "2"], "was made with --x0 1, and this command has --x0 2."),
+    "a function": (
+        ["--fun", "mine:sphere", "--x0", "1"],
+        "was made with FORMULA 'x**2', and this command has no FORMULA",
+    ),
+    "bounds": (
+        ["x**2", "--x0", "1", "--bounds", "0:3"],
+        "was made without --bounds, and this command has --bounds 0:3",
+    ),
+    "another method": (["x**2", "--x0", "1", "--method", "scale_free"], "was made without --method, and this command"),
+    "a parameter": (["x**2", "--x0", "1", "--t1", "2.5"], "was made without --t1, and this command has --t1 2.5."),
+    "a setting": (
+        ["x**2", "--x0", "1", "--set", "shape=2"],
+        "was made without --set, and this command has --set shape=2",
+    ),
+    "another seed": (["x**2", "--x0", "1", "--seed", "2"], "was made with --seed 1, and this command has --seed 2."),
+    "other handling": (["x**2", "--x0", "1", "--on-nonfinite", "raise"], "this command has --on-nonfinite raise."),
+}
+
+
+def test_another_command_on_the_same_folder_names_the_option(folder: Path) -> None:
+    minimize("x**2", "--x0", "1", *KEPT, "--max-evals", "100", "--seed", "1")
+    before = {file.name: file.read_bytes() for file in (folder / "kept").iterdir()}
+    for name, (arguments, fragment) in OTHERS.items():
+        line = refuse("minimize", *arguments, *KEPT, "--max-evals", "100")
+        assert line.startswith("slgh: --run: the run in kept was made "), name
+        assert fragment in line, name
+        assert line.endswith("Repeat its command, or choose another folder.\n"), name
+    assert {file.name: file.read_bytes() for file in (folder / "kept").iterdir()} == before
+
+
+def test_what_a_kept_run_refuses(folder: Path) -> None:
+    command = ["x**2", "--x0", "1", *KEPT, "--seed", "1"]
+    minimize(*command, "--max-evals", "100")
     assert "--max-evals: this run of auto plans by the limits that it began with" in refuse(
-        "resume", "kept", "--max-evals", "300"
+        "minimize", *command, "--max-evals", "300"
     )
-    minimize("x**2", "--x0", "1", "--run", "done", "--target", "0.5")
-    assert "ended for good (the target value was reached)" in refuse("resume", "done", "--target", "0.1")
+    done = ["x**2", "--x0", "1", "--run", "done"]
+    minimize(*done, "--target", "0.5")
+    assert "ended for good (the target value was reached)" in refuse("minimize", *done, "--target", "0.1")
     whole = (folder / "kept" / "run.json").read_text()
+    command += ["--max-evals", "100"]
     for content, fragment in {
         "": "it is damaged, or no run of slgh",
         whole[:100]: "it is damaged, or no run of slgh",
         "[1, 2]": "was not written by slgh",
         '{"name": "npm"}': "was not written by slgh",
-        '{"command": "attack"}': "a run of slgh attack, which cannot be resumed",
-        '{"command": "minimize", "format": 99}': "has format 99",
-        '{"command": "minimize", "format": 1, "job": {"x0": 3}}': "lacks what a run needs",
-        '{"command": "minimize", "format": 1, "job": null}': "lacks what a run needs",
+        '{"command": "attack"}': "is of slgh attack: choose another folder",
+        '{"command": "minimize", "format": 1}': "has format 1",
+        '{"command": "minimize", "format": 2, "options": {"x0": "3"}}': "lacks what a run needs",
+        '{"command": "minimize", "format": 2, "options": null}': "options must be of type dict",
     }.items():
         (folder / "kept" / "run.json").write_text(content)
-        assert fragment in refuse("resume", "kept"), content
+        assert fragment in refuse("minimize", *command), content
+    (folder / "kept" / "run.json").unlink()
+    assert "kept holds a checkpoint, but" in refuse("minimize", *command)
     (folder / "kept" / "run.json").write_text(whole)
     (folder / "kept" / "checkpoint.npz").write_bytes(b"PK nonsense")
-    assert "is not a whole checkpoint" in refuse("resume", "kept")
+    assert "is not a whole checkpoint" in refuse("minimize", *command)
     (folder / "file").write_text("")
     assert "--run: file" in refuse("minimize", "x**2", "--x0", "1", "--run", "file")
 
@@ -856,12 +908,13 @@ def test_a_refused_run_leaves_no_folder_behind(folder: Path) -> None:
 
 
 def test_an_exception_in_a_kept_run_says_where_it_was_saved(folder: Path) -> None:
-    result = run("minimize", "--fun", "mine:fails", "--x0", "1", "--run", "kept", "--no-plot")
+    command = ["minimize", "--fun", "mine:fails", "--x0", "1", "--run", "kept", "--no-plot"]
+    result = run(*command)
     assert result.exit_code == 1
     assert f"saved in '{Path('kept', 'checkpoint.npz')}'" in result.stderr
     (folder / "mine.py").write_text(MINE.replace('raise RuntimeError("the model\\nbroke")', "return float(x[0] ** 2)"))
     sys.modules.pop("mine")
-    assert run("resume", "kept", "--fun", "mine:fails", "--no-plot").exit_code == 0
+    assert run(*command).exit_code == 0
 
 
 # --- probe
@@ -951,7 +1004,7 @@ def test_a_picture_asks_for_no_point_outside_the_bounds() -> None:
 def test_a_picture_of_a_slow_function_goes_without_it_in_every_sitting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slgh.cli.output.Output.patience", 0.05)
     arguments = ["--fun", "mine:slow", "--x0", "3", "--max-evals", "60", "--run", "kept", *SEED]
-    for result in (run("minimize", *arguments), run("resume", "kept", *AGAIN)):
+    for result in (run("minimize", *arguments), run("minimize", *arguments)):
         assert result.exit_code == 0
         assert "drawn     slgh-path.png (without the function: it would take more than 0.05 s)" in result.stdout
 
@@ -1000,7 +1053,7 @@ def test_a_closed_form_that_fails_is_the_users() -> None:
     result = run("minimize", "--fun", "mine:form", "--x0", "1")
     assert result.exit_code == 1
     assert "RuntimeError in mine.py" in result.stderr
-    assert "not foreseen" not in result.stderr
+    assert "Internal error" not in result.stderr
     refused = run("minimize", "--fun", "mine:form", "--x0", "1", "--vectorized")
     assert refused.exit_code == 2
     assert "--vectorized goes with a function" in refused.stderr
@@ -1008,7 +1061,7 @@ def test_a_closed_form_that_fails_is_the_users() -> None:
 
 def test_a_json_file_that_cannot_be_written_after_all_is_no_bad_input() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("slgh.cli.common.write_text", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+        patch.setattr("slgh.cli.output.write_text", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
         result = run("minimize", "x**2", "--x0", "1", "--max-evals", "50", "--quiet", "--json", "a.json")
     assert result.exit_code == 1
     assert "--json: a.json cannot be written: No space left." in result.stderr

@@ -62,6 +62,12 @@ def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "| GD | 2.998, 2.003 | 1.6e-4 | 2.999, 2.003 |" in (tmp_path / "tables" / "himmelblau.md").read_text()
 
 
+def test_figures_that_cannot_be_drawn_leave_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["slgh.cli.reproduce"], "find_spec", lambda name: None)
+    assert run(app, ["reproduce", "himmelblau", "--out", str(tmp_path / "out")]).exit_code == 2
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:
     result = run(app, ["reproduce", "himelblau"])
     assert result.exit_code == 2
@@ -169,7 +175,7 @@ def test_a_disk_too_full_for_results_is_one_line_and_keeps_the_jobs(
         result = start(Counted(), tmp_path, monkeypatch)
     assert result.exit_code == 1
     assert "a file cannot be written: No space left on device. Finished jobs are kept" in result.stderr
-    assert "not foreseen" not in result.output
+    assert "Internal error" not in result.output
     second = Counted()
     assert start(second, tmp_path, monkeypatch).exit_code == 0
     assert second.ran == [0, 0, 0]

@@ -52,7 +52,7 @@ def test_imports_point_one_way() -> None:
 
 
 # The commands `reproduce`, `attack --data` and `attack train`.
-MAY_IMPORT_THE_PAPER = {"reproduce", "attack_input", "attack_output", "attack_settings", "train"}
+MAY_IMPORT_THE_PAPER = {"reproduce", "options", "attack_input", "attack_output", "train"}
 
 
 def test_only_the_commands_that_reproduce_the_paper_import_it() -> None:

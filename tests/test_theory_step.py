@@ -192,13 +192,13 @@ def test_optimizer_takes_the_theory_too() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"step": "theory"}, r"pass L1=\.\.\., known or from slgh\.theory\.estimate_smoothness"),
+    ({"step": "theory"}, r"pass `L1=\.\.\.`, known or from slgh\.theory\.estimate_smoothness"),
     ({"step": "theory", "L1": 1.0, "update": "adam"}, "for plain descent"),
     ({"step": "theory", "L1": -1.0}, "`L1` must be a finite number above 0"),
-    ({"step": 0.1, "gamma": "tuned"}, "goes with step='theory'"),
-    ({"step": 0.1, "L1": 1.0}, "`L1` goes with step='theory'"),
+    ({"step": 0.1, "gamma": "tuned"}, "goes with `step='theory'`"),
+    ({"step": 0.1, "L1": 1.0}, "`L1` goes with `step='theory'`"),
     ({"step": "teory", "L1": 1.0}, "must be a number, or 'theory'"),
-    ({"step": "theory", "L1": 1.0, "gamma": "tuned"}, r"pass eps=\.\.\."),
+    ({"step": "theory", "L1": 1.0, "gamma": "tuned"}, r"pass `eps=\.\.\.`"),
     ({"step": "theory", "L1": 1.0, "max_iter": None, "max_seconds": 1.0}, "pass max_iter or max_evals"),
     ({"step": "theory", "L1": 1.0, "method": "zosgd"}, "must lower t as slgh_r"),
     ({"step": "theory", "L1": 1.0, "noise": 1.0}, "at most t1"),
@@ -214,5 +214,5 @@ def test_what_the_theory_does_not_cover_is_refused(options: dict[str, Any], mess
 
 
 def test_a_missing_step_is_told_of_the_theory() -> None:
-    with pytest.raises(TypeError, match='step="theory" with L1='):
+    with pytest.raises(TypeError, match='step="theory"` with `L1='):
         slgh.minimize(WELLS.fun, X0, method="zoslgh_r", t1=0.5)

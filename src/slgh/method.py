@@ -293,7 +293,7 @@ class Composition:
         if missing:
             raise MissingParameters(
                 f"`{self.name}` needs {' and '.join(f'`{n}`' for n in missing)}, without a default because the right "
-                f"value depends on the function. Pass {', '.join(f'{n}=...' for n in missing)}"
+                f"value depends on the function. Pass {', '.join(f'`{n}=...`' for n in missing)}"
                 + _instead(self.name, missing)
             )
 
@@ -397,8 +397,8 @@ def _instead(name: str, missing: list[str]) -> str:
     """What may be done instead of passing a parameter."""
     if name == "auto":
         return "."
-    theory = ' (or step="theory" with L1=..., how smooth f is)' if missing[-1:] == ["step"] else ""
-    return f'{theory}, or method="auto", which needs no tuning.'
+    theory = ' (or `step="theory"` with `L1=...`, how smooth f is)' if missing[-1:] == ["step"] else ""
+    return f'{theory}, or `method="auto"`, which needs no tuning.'
 
 
 def refuse_mismatch(
@@ -416,7 +416,7 @@ def refuse_mismatch(
         raise ValueError(f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`.")
     if "F_next" in schedule.needs and traits.stochastic:
         raise ValueError(
-            "`rule` 'F' compares values of F at one t, which a stochastic closed form has not: take rule='f'."
+            "`rule` 'F' compares values of F at one t, which a stochastic closed form has not: take `rule='f'`."
         )
     if oracle.rounding is not None and oracle.rounding < 1:
         if schedule.t1 == 0:

@@ -75,6 +75,8 @@ class Result(OptimizeResult):
         Iterations, evaluations of f (and F), of gradients and derivatives, samples dropped as not finite.
     status, success, message
         A `Status`, whether it was the planned end with a finite fun, and a sentence.
+    chosen
+        The part of `message` on what "auto" and "scale_free" have chosen; empty for other methods.
     history
         Arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", "x" if asked for, and the
         columns of a `watch`.

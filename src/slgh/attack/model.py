@@ -109,7 +109,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if isinstance(images, np.ndarray):
         if images.dtype.kind in "iub" and (low, high) != (0.0, 255.0):
             raise ValueError(
-                f"`images` hold integers, but `pixels` says {(low, high)}: pass pixels=(0, 255), or scale them first."
+                f"`images` hold integers, but `pixels` says {(low, high)}: pass `pixels=(0, 255)`, or scale them first."
             )
         if images.dtype.kind not in "iubf":
             raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
@@ -131,7 +131,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if least < low - slack or most > high + slack:
         raise ValueError(
             f"`images` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
-            "with pixels=(low, high)."
+            "with `pixels=(low, high)`."
         )
     return xp.clip(images, min=low, max=high), (low, high)
 
@@ -196,7 +196,7 @@ def first_scores(queried: QueriedModel, images: Array, host: Callable[[Array], N
     if queried.outputs == "probabilities" and ((scores < 0).any() or off.any()):
         raise ValueError(
             f"`outputs` is 'probabilities', but the model's rows are not, for example "
-            f"{checks.show(scores[0].tolist())}: pass outputs='logits'."
+            f"{checks.show(scores[0].tolist())}: pass `outputs='logits'`."
         )
     change = np.abs(host(queried.scores(images, CHECK_BATCH_SIZE)) - scores).max()
     if not change <= REPEAT_TOLERANCE * np.abs(scores).max():

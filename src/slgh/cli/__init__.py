@@ -7,19 +7,20 @@ from typing import Annotated
 import typer
 
 from slgh import __version__
-from slgh.cli.attack import AttackGroup, attack
-from slgh.cli.command import Command, FormulaCommand
-from slgh.cli.common import console
-from slgh.cli.errors import EXIT_CODES, Commands
-from slgh.cli.lists import methods, problems
+from slgh.cli.attack import attack
+from slgh.cli.declaration import command
+from slgh.cli.errors import EXIT_CODES
+from slgh.cli.group import Command, Commands, Group
+from slgh.cli.lists import MethodsOptions, methods, problems
 from slgh.cli.minimize import minimize
+from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions, ProbeOptions, TrainOptions
+from slgh.cli.output import console
 from slgh.cli.probe import probe
-from slgh.cli.reproduce import reproduce
-from slgh.cli.resume import resume
+from slgh.cli.reproduce import ReproduceOptions, reproduce
 from slgh.cli.train import train
 
 CODES = "\n".join(["\b", "Exit codes:", *(f"{code:>5}  {meaning}" for code, meaning in EXIT_CODES.items())])
-"""For the end of the help; \\b keeps the lines apart."""
+"""The end of the help; \\b keeps the lines apart."""
 
 app = typer.Typer(
     cls=Commands,
@@ -42,13 +43,13 @@ def main(
         typer.echo(ctx.get_help())
 
 
-app.command(cls=FormulaCommand, epilog=CODES)(minimize)
-app.command(cls=Command, epilog=CODES)(resume)
-app.command(cls=FormulaCommand)(probe)
-for command in (methods, problems, reproduce):
-    app.command(cls=Command)(command)
+app.command(cls=Command, epilog=CODES)(command(MinimizeOptions, minimize))
+app.command(cls=Command)(command(ProbeOptions, probe))
+app.command(cls=Command)(command(MethodsOptions, methods))
+app.command(cls=Command)(command(CommonOptions, problems))
+app.command(cls=Command)(command(ReproduceOptions, reproduce))
 
-attack_app = typer.Typer(cls=AttackGroup, invoke_without_command=True, epilog=CODES, subcommand_metavar="[train ...]")
-attack_app.callback()(attack)
-attack_app.command(cls=Command)(train)
+attack_app = typer.Typer(cls=Group, invoke_without_command=True, epilog=CODES, subcommand_metavar="[train ...]")
+attack_app.callback()(command(AttackOptions, attack))
+attack_app.command(cls=Command)(command(TrainOptions, train))
 app.add_typer(attack_app, name="attack")

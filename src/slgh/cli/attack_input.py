@@ -1,11 +1,13 @@
-"""What is attacked: images of a public set or of the user's, and our network or the user's model."""
+"""The images and the model to attack: of a public set and our network, or the user's own."""
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import traceback
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +18,14 @@ from numpy.typing import NDArray
 
 import slgh
 from slgh.attack import model as asking
-from slgh.cli import attack_settings as usual
-from slgh.cli.common import fail
-from slgh.cli.start import read_numbers
-from slgh.cli.user_code import UserCodeFailed, failed, load
+from slgh.checks import is_about_argument
+from slgh.cli.errors import fail
+from slgh.cli.options import AttackOptions
+from slgh.cli.parse import read_numbers
+from slgh.cli.user_code import failed, load
+from slgh.method import METHODS, SLOTS
+from slgh.paper.attack.settings import METHODS as PAPER_METHODS
+from slgh.paper.attack.settings import PAPER
 from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
 
 OUR_PIXELS = (-0.5, 0.5)
@@ -27,35 +33,24 @@ OUR_PIXELS = (-0.5, 0.5)
 
 ARRAYS = ("images", "labels")
 
+DEFAULT_DATA = "mnist"
+DEFAULT_IMAGES = 4
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What the command line says of images and model, as it was typed."""
-
-    data: str | None = None
-    images: int | None = None
-    ids: str | None = None
-    folder: Path | None = None
-    download: bool = False
-    weights: Path | None = None
-    model: str | None = None
-    inputs: Path | None = None
-    pixels: str | None = None
-    outputs: str | None = None
-    device: str | None = None
+PER_PIXEL = ("step", "eta")
+"""Steps, which the paper divides by the number of pixels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Attacked:
+class AttackInput:
     """Images (N, ...) with their labels and ids (N,), and the model that is to be fooled."""
 
     about: str
-    """What it is, for the reader."""
+    """A description for the reader."""
     title: str
     model: Callable[..., Any]
     model_name: str
     ours: bool
-    """Whether the model is ours and not the user's."""
+    """True if the model is slgh's and not the user's."""
     images: NDArray[Any]
     labels: NDArray[Any]
     ids: NDArray[Any]
@@ -63,6 +58,8 @@ class Attacked:
     outputs: str
     classes: tuple[str, ...] | None
     """The names of the classes, where they are known."""
+    wanted: int | None
+    """The class that the model is to see; None is any wrong one."""
 
     @property
     def d(self) -> int:
@@ -70,82 +67,84 @@ class Attacked:
         return int(np.prod(self.images.shape[1:]))
 
     def name(self, label: int) -> str:
-        """What a class is called."""
+        """Return the name of a class."""
         return str(label) if self.classes is None else self.classes[label]
 
 
-def read_attacked(source: Source, target: str | None) -> tuple[Attacked, int | None]:
-    """The images and the model, and the class that is wanted, if any."""
-    _refuse_what_does_not_go_together(source)
-    if source.inputs is not None:
-        images, labels, ids = _read_inputs(source.inputs)
-        pixels, classes = _read_pixels(source.pixels), None
-        about, title = f"of {source.inputs}", source.inputs.name
+def read_input(options: AttackOptions) -> AttackInput:
+    """Return the images and the model, and refuse what does not go together."""
+    _refuse_what_does_not_go_together(options)
+    if options.inputs is not None:
+        images, labels, ids = _read_inputs(options.inputs)
+        pixels, classes = _read_pixels(options.pixels), None
+        about, title = f"of {options.inputs}", options.inputs.name
     else:
-        data = read_data(source.data or usual.DATA)
-        whole = _read_set(data, source)
-        pixels = OUR_PIXELS if source.model is None else _read_pixels(source.pixels)
-        images, labels, ids, classes = _scaled(whole, pixels), whole.labels, whole.ids, DATASETS[data].classes
-        about, title = f"of the test set of {DATASETS[data].title}", DATASETS[data].title
-    wanted = _read_target(target, classes)
-    rows = _choose(source, ids, labels, wanted)
-    model, name = _our_network(source) if source.model is None else _own_model(source.model, source.device)
-    it = Attacked(
+        data = read_data(options.data)
+        all_images = _read_set(data, options)
+        pixels = OUR_PIXELS if options.model is None else _read_pixels(options.pixels)
+        images, labels, ids = _scaled(all_images, pixels), all_images.labels, all_images.ids
+        classes, title = DATASETS[data].classes, DATASETS[data].title
+        about = f"of the test set of {title}"
+    wanted = _read_target(options.target, classes)
+    rows = _choose(options, ids, labels, wanted)
+    model, name = _our_network(options) if options.model is None else _own_model(options.model, options.device)
+    return AttackInput(
         about=f"{len(rows)} image{'s' * (len(rows) != 1)} {about}, seen by {name}",
         title=title,
         model=model,
         model_name=name,
-        ours=source.model is None,
+        ours=options.model is None,
         images=images[rows],
         labels=labels[rows],
         ids=ids[rows],
         pixels=pixels,
-        outputs=source.outputs or "logits",
+        outputs=options.outputs or "logits",
         classes=classes,
+        wanted=wanted,
     )
-    return it, wanted
 
 
-def _refuse_what_does_not_go_together(source: Source) -> None:
-    if source.model is None:
+def _refuse_what_does_not_go_together(options: AttackOptions) -> None:
+    if options.model is None:
         for name in ("inputs", "pixels", "outputs"):
-            if getattr(source, name) is not None:
+            if getattr(options, name) is not None:
                 fail(f"--{name} goes with --model FILE.py:NAME; our networks read their own images.")
     else:
-        if source.weights is not None:
+        if options.weights is not None:
             fail("--weights are another training of our network; --model has its own.")
-        if (source.inputs is None) == (source.data is None):
-            given = "got both" if source.data else "got neither"
+        if (options.inputs is None) == (options.data is None):
+            given = "got both" if options.data else "got neither"
             fail(f"Pass with --model either --inputs FILE.npz or --data, the images it is asked about; {given}.")
-    if source.inputs is not None:
+    if options.inputs is not None:
         for name in ("folder", "download"):
-            if getattr(source, name):
+            if getattr(options, name):
                 fail(f"--{name} goes with --data; --inputs holds the images.")
-    if source.folder is not None and source.download:
+    if options.folder is not None and options.download:
         fail("Pass one of --folder and --download.")
-    if source.images is not None and source.ids is not None:
+    if options.images is not None and options.ids is not None:
         fail("Pass one of --images and --ids.")
-    if source.images is not None and source.images < 1:
-        fail(f"--images must be an integer >= 1, got {source.images}.")
-    if source.outputs is not None and source.outputs not in asking.OUTPUTS:
-        fail(f"--outputs must be one of {', '.join(asking.OUTPUTS)}; got {source.outputs!r}.")
+    if options.images is not None and options.images < 1:
+        fail(f"--images must be an integer >= 1, got {options.images}.")
+    if options.outputs is not None and options.outputs not in asking.OUTPUTS:
+        fail(f"--outputs must be one of {', '.join(asking.OUTPUTS)}; got {options.outputs!r}.")
 
 
-def read_data(name: str) -> str:
-    """The name of a public set, or a refusal."""
+def read_data(name: str | None) -> str:
+    """Return the name of a public set, or refuse it."""
+    name = name or DEFAULT_DATA
     if name not in DATASETS:
         fail(f"--data must be one of {', '.join(DATASETS)}; got {name!r}. Other images go with --model and --inputs.")
     return name
 
 
-def _read_set(data: str, source: Source) -> ImageSet:
-    if source.folder is None and not source.download:
+def _read_set(data: str, options: AttackOptions) -> ImageSet:
+    if options.folder is None and not options.download:
         return shipped_images(data)
-    return load_images(data, "test", source.folder)
+    return load_images(data, "test", options.folder)
 
 
 def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32]:
-    """The images with pixels in this range, which a model reads."""
+    """Return the images with pixels in the range that a model reads."""
     if pixels == OUR_PIXELS:
         return images.pixels()
     low, high = map(np.float32, pixels)
@@ -156,7 +155,7 @@ def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32
 
 
 def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Images, labels and ids of a user's file; without ids the images are numbered from 0."""
+    """Return images, labels and ids of a user's file. Without ids the images are numbered from 0."""
     if not file.is_file():
         fail(f"--inputs: there is no file {str(file)!r}.")
     try:
@@ -184,7 +183,7 @@ def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 
 def _read_pixels(text: str | None) -> tuple[float, float]:
-    """The range of the pixels, as low,high."""
+    """Read the range of the pixels, low,high."""
     if text is None:
         return 0.0, 1.0
     found = read_numbers(text, "--pixels")
@@ -194,7 +193,7 @@ def _read_pixels(text: str | None) -> tuple[float, float]:
 
 
 def _read_target(text: str | None, classes: tuple[str, ...] | None) -> int | None:
-    """The class that is wanted, by its number or its name."""
+    """Return the class that is wanted, by its number or its name."""
     if text is None:
         return None
     if classes is not None and text in classes:
@@ -207,21 +206,23 @@ def _read_target(text: str | None, classes: tuple[str, ...] | None) -> int | Non
     return int(text)
 
 
-def _choose(source: Source, ids: NDArray[Any], labels: NDArray[Any], wanted: int | None) -> list[int]:
-    """The rows that are attacked: those of --ids, or the first --images that are not of the wanted class already."""
+def _choose(options: AttackOptions, ids: NDArray[Any], labels: NDArray[Any], wanted: int | None) -> list[int]:
+    """Return the rows to attack: those of --ids, or the first --images that are not of the wanted class already."""
     more = (
-        "" if source.inputs or source.folder or source.download else " --folder or --download has the whole test set."
+        ""
+        if options.inputs or options.folder or options.download
+        else " --folder or --download has the whole test set."
     )
-    if source.ids is None:
+    if options.ids is None:
         rows = [i for i in range(len(ids)) if labels[i] != wanted]
-        n = source.images or (len(rows) if source.inputs else usual.IMAGES)
+        n = options.images or (len(rows) if options.inputs else DEFAULT_IMAGES)
         if n > len(rows) or not rows:
             other = f" of other classes than {wanted}" if wanted is not None else ""
             fail(f"--images must be at most {len(rows)}, all images there are{other}; got {n}.{more}")
         return rows[:n]
-    numbers = read_numbers(source.ids, "--ids")
+    numbers = read_numbers(options.ids, "--ids")
     if len(set(numbers)) < len(numbers):
-        fail(f"--ids must be different from each other, got {source.ids!r}.")
+        fail(f"--ids must be different from each other, got {options.ids!r}.")
     place = {int(each): i for i, each in enumerate(ids)}
     if absent := [f"{each:g}" for each in numbers if each not in place]:
         fail(
@@ -234,13 +235,13 @@ def _choose(source: Source, ids: NDArray[Any], labels: NDArray[Any], wanted: int
     return rows
 
 
-def _our_network(source: Source) -> tuple[Callable[..., Any], str]:
-    """One of the paper's networks, on the device that was asked for."""
+def _our_network(options: AttackOptions) -> tuple[Callable[..., Any], str]:
+    """Return one of the paper's networks, on the device that was asked for."""
     from slgh.paper.networks.networks import network
 
-    made = network(source.data or usual.DATA, weights=source.weights)
-    name = "our network" if source.weights is None else f"our network with {source.weights}"
-    return _placed(made, source.device or "cpu"), name
+    made = network(options.data or DEFAULT_DATA, weights=options.weights)
+    name = "our network" if options.weights is None else f"our network with {options.weights}"
+    return _placed(made, options.device or "cpu"), name
 
 
 def _placed(module: Any, device: str) -> Any:
@@ -253,7 +254,7 @@ def _placed(module: Any, device: str) -> Any:
 
 
 def _own_model(name: str, device: str | None) -> tuple[Callable[..., Any], str]:
-    """A function or a PyTorch module of the user's."""
+    """Return a function or a PyTorch module of the user's."""
     model = load("--model", name, Path.cwd())
     if isinstance(model, type):
         fail(f"--model: {name} is a class; name a function of images, or an instance with its weights.")
@@ -265,21 +266,50 @@ def _own_model(name: str, device: str | None) -> tuple[Callable[..., Any], str]:
 
 
 @contextmanager
-def blamed(it: Attacked) -> Iterator[None]:
-    """Around an attack: what the user's model raises becomes UserCodeFailed, told from what the library refuses."""
+def blamed(attacked: AttackInput) -> Iterator[None]:
+    """Turn what the user's model raises into UserCodeFailed, and let errors of the library pass."""
     try:
         yield
     except Exception as error:
-        if it.ours or not _raised_by_the_model(error):
+        if attacked.ours or not _raised_by_the_model(error):
             raise
-        told: UserCodeFailed = failed(error, it.model_name)
+        blame = failed(error, attacked.model_name)
         for note in getattr(error, "__notes__", ()):
-            told.add_note(note)
-        raise told from error
+            blame.add_note(note)
+        raise blame from error
 
 
 def _raised_by_the_model(error: Exception) -> bool:
-    """Whether the last of our own lines that an exception came through is the one that asks the model."""
+    """Return True if the last of slgh's lines that an exception came through is the one that calls the model."""
     ours = str(Path(slgh.__file__).parent)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(ours)]
-    return frames[-1].filename == asking.__file__ and not str(error).startswith("`")
+    return frames[-1].filename == asking.__file__ and not is_about_argument(error)
+
+
+def nearest(d: int) -> str:
+    """Return the data set whose images are nearest in their number of pixels.
+
+    >>> nearest(28 * 28), nearest(3 * 224 * 224)
+    ('mnist', 'cifar10')
+    """
+    return min(DATASETS, key=lambda name: abs(math.log(d / size_of(name))))
+
+
+def size_of(data: str) -> int:
+    """Return the number of pixels, times channels, of an image."""
+    return math.prod(DATASETS[data].shape)
+
+
+def paper_parameters(method: str, d: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters for images of d pixels: those given, and for the paper's methods its own.
+
+    Its own are left out where a part that was swapped does not take them. "auto" chooses for itself.
+    """
+    if method not in PAPER_METHODS:
+        return dict(given)
+    data = nearest(d)
+    ours = PAPER[data].parameters(method)
+    ours |= {name: ours[name] * size_of(data) / d for name in PER_PIXEL if name in ours}
+    parts = (SLOTS[slot].get(given.get(slot, getattr(METHODS[method], slot))) for slot in SLOTS)
+    taken = {"floor"} | {field.name for part in parts if part is not None for field in dataclasses.fields(part)}
+    return {name: value for name, value in ours.items() if name in taken} | dict(given)

@@ -1,21 +1,18 @@
-"""The path of a run, drawn into a file."""
+"""Draw the path of a run into a file."""
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
 import time
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.cli.common import fail, shorten
-from slgh.cli.job import Outcome
-from slgh.cli.start import read_bounds
-from slgh.cli.user_code import UserCodeFailed
-from slgh.engine.bounds import read_bounds as read_box
+from slgh.cli.errors import UserCodeFailed, shorten
+from slgh.cli.output import PAGE_SUFFIX
+from slgh.cli.run import FinishedRun
 from slgh.files import atomic_write
 from slgh.oracles import Antithetic
 from slgh.plotting.figures import at_each_point
@@ -24,31 +21,20 @@ from slgh.plotting.path import Path, path_of
 from slgh.plotting.style import as_bytes
 from slgh.plotting.table import Table
 
-SUFFIXES = (".png", ".svg", ".pdf", ".html")
-
-LONGEST = 90
-"""A title has at most so many characters."""
-
-
-def needs(*modules: str) -> None:
-    """Refuse to draw where a library is missing."""
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        fail(f'--plot needs {" and ".join(missing)}: pip install "slgh[plot]".')
+MAX_TITLE = 90
+"""Maximum number of characters of a title."""
 
 
 class TooSlow(Exception):
     """The user's function has taken longer than a picture is worth."""
 
 
-class Patient:
-    """A function of points (..., d) within the bounds of the run, with only so many seconds for all its calls."""
+class TimedFunction:
+    """A function of points (..., d), mirrored into the bounds, with a time limit for all its calls."""
 
-    def __init__(self, outcome: Outcome, seconds: float) -> None:
-        objective = outcome.objective
-        self.fun, self.vectorized, self.left = objective.values, objective.vectorized, seconds
-        bounds = read_bounds(outcome.job.source.bounds, objective.x0, objective.variables)
-        self.box = read_box(bounds, objective.d, objective.x0.dtype)
+    def __init__(self, run: FinishedRun, seconds: float) -> None:
+        self.fun, self.vectorized, self.left = run.problem.values, run.problem.vectorized, seconds
+        self.box = run.problem.box
 
     def __call__(self, x: NDArray[Any]) -> Any:
         inside = x if self.box is None else self.box.inside(x, np)
@@ -63,23 +49,23 @@ class Patient:
         return value
 
 
-def draw(outcome: Outcome, file: pathlib.Path, rows: list[tuple[str, str]], patience: float) -> str:
-    """Draw the path, and say so.
+def draw(run: FinishedRun, file: pathlib.Path, rows: list[tuple[str, str]], patience: float) -> str:
+    """Draw the path; return the file, with a remark on what is missing.
 
-    `rows` are what a page says of the run beside the picture; `patience` is how many seconds the function may take.
+    `rows` are the lines on the run for a page; `patience` is the time limit of the function, in seconds.
     """
-    if not outcome.result.nit:
+    if not run.result.nit:
         raise Undrawn("there were no iterations")
     fun, remark = None, ""
-    if outcome.objective.d <= 2:
-        fun, remark = function_of(outcome, patience)
-        if "x" not in outcome.result.history:
+    if run.problem.d <= 2:
+        fun, remark = function_of(run, patience)
+        if "x" not in run.result.history:
             remark = " (without the path, which was not recorded)"
     try:
         try:
-            _write(outcome, file, fun, rows)
+            _write(run, file, fun, rows)
         except (UserCodeFailed, TooSlow) as error:
-            _write(outcome, file, None, rows)
+            _write(run, file, None, rows)
             why = str(error) or f"it would take more than {patience:g} s"
             remark = f" (without the function: {why})"
     except Exception as error:
@@ -88,34 +74,33 @@ def draw(outcome: Outcome, file: pathlib.Path, rows: list[tuple[str, str]], pati
 
 
 class Undrawn(Exception):
-    """There is no picture; which is no reason to lose the result."""
+    """There is no picture, which is no reason to lose the result."""
 
 
-def function_of(outcome: Outcome, patience: float) -> tuple[Any, str]:
-    """What the picture shows the path on, a closed form or a function of points (..., d); or None, and why."""
-    objective = outcome.objective
-    if objective.closed is not None:
-        return objective.closed, ""
-    if objective.terms is not None:
+def function_of(run: FinishedRun, patience: float) -> tuple[Any, str]:
+    """Return the function to draw, a closed form or a function of points (..., d); or None, and why."""
+    if run.problem.closed is not None:
+        return run.problem.closed, ""
+    if run.problem.terms is not None:
         return None, " (without the function, which is stochastic)"
-    return Patient(outcome, patience), ""
+    return TimedFunction(run, patience), ""
 
 
-def title_of(outcome: Outcome) -> str:
-    """The function and the method."""
-    return f"{shorten(outcome.objective.title, LONGEST)}: {outcome.result.method.name}"
+def title_of(run: FinishedRun) -> str:
+    """Return the title: the function and the method."""
+    return f"{shorten(run.problem.title, MAX_TITLE)}: {run.result.method.name}"
 
 
-def _write(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
+def _write(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
     with np.errstate(all="ignore"):
-        if file.suffix.lower() == ".html":
-            _write_page(outcome, file, fun, rows)
+        if file.suffix.lower() == PAGE_SUFFIX:
+            _write_page(run, file, fun, rows)
         else:
             with atomic_write(file) as stream:
-                stream.write(as_bytes(_figure(outcome, fun), file.suffix[1:].lower()))
+                stream.write(as_bytes(_figure(run, fun), file.suffix[1:].lower()))
 
 
-def _figure(outcome: Outcome, fun: Any) -> Any:
+def _figure(run: FinishedRun, fun: Any) -> Any:
     import matplotlib
 
     matplotlib.use("agg")  # files alone: no window is opened, and no display is needed
@@ -123,9 +108,9 @@ def _figure(outcome: Outcome, fun: Any) -> Any:
 
     from slgh.plotting.plots import plot
 
-    figure = plot(outcome.result, fun, vectorized=True, title=title_of(outcome).replace("$", r"\$"))
-    if fun is not None and "x" in outcome.result.history:
-        _name_axes(figure.axes[0], outcome.objective.variables)
+    figure = plot(run.result, fun, vectorized=True, title=title_of(run).replace("$", r"\$"))
+    if fun is not None and "x" in run.result.history:
+        _name_axes(figure.axes[0], run.problem.variables)
     plt.close(figure)
     return figure
 
@@ -136,26 +121,26 @@ def _name_axes(ax: Any, variables: tuple[str, ...]) -> None:
         write(name)
 
 
-def _write_page(outcome: Outcome, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
+def _write_page(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:
     from slgh.plotting.page import Picture, write_run_page
 
-    picture = Picture(caption="f and t over the iterations.", image=as_bytes(_figure(outcome, fun), "svg"))
-    shown = fun is not None and "x" in outcome.result.history
-    paths = [_path(outcome, fun)] if shown else []
+    picture = Picture(caption="f and t over the iterations.", image=as_bytes(_figure(run, fun), "svg"))
+    shown = fun is not None and "x" in run.result.history
+    paths = [_path(run, fun)] if shown else []
     write_run_page(
         file,
         fun,
         paths,
-        title=title_of(outcome),
+        title=title_of(run),
         tables=[Table(title="The run", headings=("", ""), rows=tuple(rows))],
         pictures=[picture],
     )
 
 
-def _path(outcome: Outcome, fun: Any) -> Path:
-    """The way of the run, with f(x) where the run did not ask for it."""
-    path = path_of(outcome.result, outcome.result.method.name).thin(REPLAYED)
-    if not isinstance(outcome.result.method.oracle, Antithetic):
+def _path(run: FinishedRun, fun: Any) -> Path:
+    """Return the path of the run, with f(x) where the run has other values."""
+    path = path_of(run.result, run.result.method.name).thin(REPLAYED)
+    if not isinstance(run.result.method.oracle, Antithetic):
         return path
-    values = fun.value(path.x, np.zeros(len(path.x))) if hasattr(fun, "value") else fun(path.x)
+    values = fun.value(path.x, np.zeros(len(path.x))) if run.problem.closed is not None else fun(path.x)
     return dataclasses.replace(path, fun=np.asarray(values))

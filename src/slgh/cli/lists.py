@@ -1,61 +1,80 @@
-"""The commands that list what there is: `methods` and `problems`."""
+"""The commands that list what there is: `methods` and `problems`. A method is explained by its parts' docstrings."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from typing import Annotated, Any
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import typer
 from rich import box
 from rich.table import Table
 
 from slgh import checks
-from slgh.cli.common import (
-    STDOUT,
-    Debug,
-    JsonFile,
-    Quiet,
-    complete_methods,
-    console,
-    fail,
-    refuse_unwritable,
-    write_json,
-)
-from slgh.cli.errors import as_options
-from slgh.cli.explained import print_method, required
-from slgh.cli.objective import OF_THE_PAPER
-from slgh.method import METHODS
+from slgh.cli.declaration import option
+from slgh.cli.errors import fail
+from slgh.cli.options import CommonOptions, complete_methods
+from slgh.cli.output import console, read_output, show, write_json
+from slgh.cli.problem import PAPER_PROBLEMS
+from slgh.cli.wording import as_option, as_options
+from slgh.method import METHODS, SLOTS
 from slgh.problems import PROBLEMS, Problem
 
 EXAMPLE, METHOD = "rosenbrock", "slgh_r"
 """A problem and a method that show how to pass parameters."""
 
+LABEL = 14
+"""The width of the column of names."""
 
-def methods(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="A method to explain.", autocompletion=complete_methods, show_default=False
-        ),
-    ] = None,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+FIELDS = {
+    "samples": "M, the random directions (or draws of xi) per iteration.",
+    "xi": 'For a stochastic f. "pairs": each pair has its own xi; "shared": one xi per iteration.',
+    "period": "Iterations between two snapshots.",
+    "terms": "N, the number of terms, from --terms.",
+    "t1": "The first smoothing radius.",
+    "gamma": "The ratio by which t falls.",
+    "eta": "The step size of t.",
+    "eps0": "A change of at most this counts as none.",
+    "n0": "This many of these make t fall.",
+    "step": "beta, the step size of x.",
+    "L1": "How smooth f is.",
+    "nu": "The error of f's values.",
+    "cap": "The largest step.",
+    "momentum": "mu, the share of the velocity that is kept.",
+    "beta1": "The share of the first moment that is kept.",
+    "beta2": "The share of the second moment that is kept.",
+    "delta": "Keeps the divisor above 0.",
+    "v0": "The second moment to begin with.",
+    "alpha": "The step as a share of the shell's radius.",
+}
+"""Descriptions of fields that a docstring does not list, because its equation or its text has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodsOptions(CommonOptions):
+    """Options of `slgh methods`."""
+
+    name: str | None = option("NAME", "A method to explain.", choices=complete_methods, flag="NAME", positional=True)
+
+
+def methods(options: MethodsOptions) -> None:
     """List the methods; or explain one: its parts, their equations and fields.
 
     With --quiet the names alone.
     """
+    name = options.name
     if name is not None and name not in METHODS:
         fail(f"There is no method {name!r}; choose from {', '.join(METHODS)}.{checks.did_you_mean(name, METHODS)}")
-    refuse_unwritable(json_file)
+    output = read_output(options)
     chosen = METHODS if name is None else {name: METHODS[name]}
-    if quiet and json_file != STDOUT:
+    if output.prints_line:
         print("\n".join(chosen))
-    elif json_file != STDOUT:
+    elif output.prints:
         _print_methods() if name is None else print_method(name)
     write_json(
-        json_file,
+        output.json,
         {
             n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": required(n), "about": r.about}
             for n, r in chosen.items()
@@ -75,19 +94,19 @@ def _print_methods() -> None:
     console.print("slgh methods NAME explains one: its parts, their equations and fields.", style="dim")
 
 
-def problems(json_file: JsonFile = None, quiet: Quiet = False, debug: Debug = False) -> None:
+def problems(options: CommonOptions) -> None:
     """List the test problems: their variables, start, minimum, closed form and parameters.
 
     With --quiet the names alone.
     """
-    refuse_unwritable(json_file)
+    output = read_output(options)
     known = {name: make() for name, make in PROBLEMS.items()}
-    if quiet and json_file != STDOUT:
+    if output.prints_line:
         print("\n".join(known))
-    elif json_file != STDOUT:
+    elif output.prints:
         _print_problems(known)
     write_json(
-        json_file,
+        output.json,
         {
             name: {
                 "d": problem.d,
@@ -98,7 +117,7 @@ def problems(json_file: JsonFile = None, quiet: Quiet = False, debug: Debug = Fa
                 "closed_form": problem.smooth is not None,
                 "gradient": problem.grad is not None,
                 "parameters": dict(problem.parameters),
-                "of_the_paper": name in OF_THE_PAPER,
+                "of_the_paper": name in PAPER_PROBLEMS,
             }
             for name, problem in known.items()
         },
@@ -120,7 +139,7 @@ def _print_problems(known: dict[str, Problem]) -> None:
         )
     console.print(table)
     console.print(
-        f"The parameters of {', '.join(OF_THE_PAPER)} are those of the paper's experiments (slgh reproduce). They "
+        f"The parameters of {', '.join(PAPER_PROBLEMS)} are those of the paper's experiments (slgh reproduce). They "
         "are passed as options, or left out with --method auto:",
         style="dim",
     )
@@ -129,7 +148,7 @@ def _print_problems(known: dict[str, Problem]) -> None:
 
 
 def _minimum(problem: Problem) -> str:
-    """The value, and where it is attained."""
+    """Return the value, and where it is attained."""
     value = f"{problem.minimum:.6g}"
     if not len(problem.minimizers):
         return f"{value}, nowhere attained"
@@ -138,9 +157,84 @@ def _minimum(problem: Problem) -> str:
 
 
 def _any_number(name: str) -> bool:
-    """Whether the problem is there in any number of variables."""
+    """Return True if the problem exists in any number of variables."""
     return "d" in inspect.signature(PROBLEMS[name]).parameters
 
 
 def _point(x: Any) -> str:
     return f"({', '.join(f'{round(v, 6) + 0.0:.4g}' for v in x.tolist())})"
+
+
+def required(name: str) -> list[str]:
+    """Return the parameters of a method that have no default."""
+    recipe = METHODS[name]
+    fields = (f for part in parts_of(name).values() for f in dataclasses.fields(part))
+    return [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in recipe.defaults]
+
+
+def parts_of(name: str) -> dict[str, Any]:
+    """Return the classes of a method's parts, by slot."""
+    return {slot: SLOTS[slot][getattr(METHODS[name], slot)] for slot in SLOTS}
+
+
+def print_method(name: str) -> None:
+    """Print what a method is, its parts one after the other, and how to run it."""
+    recipe = METHODS[name]
+    show(name, f"{recipe.about}.", width=LABEL)
+    for slot, part in parts_of(name).items():
+        about = read_docstring(part)
+        console.print()
+        show(slot, f"{part.name}: {about.summary}", width=LABEL)
+        for line in ("", *(f"    {line}" for line in about.equation), ""):
+            console.print(line, markup=False, soft_wrap=True)
+        for paragraph in about.text:
+            show("", paragraph, width=LABEL)
+        for field in dataclasses.fields(part):
+            text = about.fields.get(field.name) or FIELDS[field.name]
+            show(f"  {field.name}", f"{default_of(field, recipe.defaults)}{text}", width=LABEL)
+    needed = "".join(f" {as_option(f'{n}=...')}" for n in required(name))
+    console.print()
+    show("run", f"slgh minimize FORMULA --x0 NUMBERS --method {name}{needed}", unbroken=True, width=LABEL)
+
+
+def default_of(field: Any, defaults: Mapping[str, Any]) -> str:
+    """Return the default of a field in parentheses; nothing where the run chooses it."""
+    value = defaults.get(field.name, field.default)
+    if value is dataclasses.MISSING:
+        return "(needed) "
+    return "" if value is None else f"({value!r}) "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartDescription:
+    """A part's docstring taken apart."""
+
+    summary: str
+    equation: list[str]
+    text: list[str]
+    """The paragraphs after the equation."""
+    fields: dict[str, str]
+
+
+def read_docstring(part: Any) -> PartDescription:
+    """Return the first line, the equation, the text and the fields of a part's docstring."""
+    body, *sections = re.split(r"\n\n(\w+)\n-+\n", inspect.getdoc(part) or "")
+    paragraphs = [plain(p) for p in body.split("\n\n")]
+    listed = dict(zip(sections[::2], sections[1::2], strict=True)).get("Parameters", "")
+    found = re.findall(r"^(\w+)\n((?: +.+\n?)+)", listed, re.MULTILINE)
+    equation = next(p for p in paragraphs if p.startswith(".. math::"))
+    return PartDescription(
+        summary=paragraphs[0],
+        equation=[line.strip() for line in equation.removeprefix(".. math::").splitlines() if line.strip()],
+        text=[" ".join(p.split()) for p in paragraphs[1:] if p != equation],
+        fields={name: " ".join(plain(text).split()) for name, text in found},
+    )
+
+
+def plain(text: str) -> str:
+    """Return text without the marks of reStructuredText.
+
+    >>> plain(":math:`\\\\beta` is `step`.")
+    '\\\\beta is step.'
+    """
+    return re.sub(r"(?::\w+:)?`([^`]*)`", r"\1", text)

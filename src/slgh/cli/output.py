@@ -1,105 +1,156 @@
-"""Where the outcome of a run goes: the terminal, a JSON file, a picture."""
+"""Destinations of results: the terminal, a JSON file, a picture, a folder."""
 
 from __future__ import annotations
 
-import shlex
+import os
 import sys
 import textwrap
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
-from slgh.cli.common import STDOUT, Unwritten, console, fail, printable, refuse_unwritable, write_json
-from slgh.cli.drawing import SUFFIXES, Undrawn, draw, needs
-from slgh.cli.job import Outcome
-from slgh.cli.outcome import as_dict, exit_code, notes, repeat, summary
-from slgh.result import Status
+from rich.console import Console
 
-DEFAULT_PICTURE = Path("slgh-path.png")
+from slgh.cli.errors import Unwritten, fail, printable
+from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions
+from slgh.files import to_json, write_text
+
+console = Console(highlight=False)
+
+STDOUT = Path("-")
+"""The name of standard output in --json."""
+
+IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
+PAGE_SUFFIX = ".html"
 
 LABEL = 10
-"""The width of the column of labels."""
+"""Width of the column of labels."""
+
+PATIENCE = 3.0
+"""Seconds that the user's function may take for a picture that was not asked for."""
+
+PATIENCE_IF_ASKED = 30.0
+"""Seconds that the user's function may take for a picture that was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where the outcome goes."""
+    """Destinations of the results of a command."""
 
-    json: Path | None = None
-    history: bool = False
+    json: Path | None
+    quiet: bool
     plot: Path | None = None
-    quiet: bool = False
+    """The picture's file, or None for none."""
+    asked: bool = False
+    """True if the picture was asked for, and is not the default one."""
+    out: Path | None = None
+    history: bool = False
 
     @property
-    def silent(self) -> bool:
-        """Whether standard output is left to JSON."""
-        return self.json == STDOUT
+    def prints(self) -> bool:
+        """True if standard output is for a reader, and not left to JSON or to the one line of --quiet."""
+        return not (self.quiet or self.json == STDOUT)
+
+    @property
+    def prints_line(self) -> bool:
+        """True if standard output is for the one line of --quiet."""
+        return self.quiet and self.json != STDOUT
 
     @property
     def patience(self) -> float:
-        """How many seconds the user's function may take for a picture: fewer for one that was not asked for."""
-        return 3.0 if self.plot == DEFAULT_PICTURE else 30.0
-
-    def reserved(self) -> AbstractContextManager[object]:
-        """Around the user's code: what it prints must not come between the figures that a program reads."""
-        return redirect_stdout(sys.stderr) if self.silent or self.quiet else nullcontext()
+        """Seconds that the user's function may take for a picture."""
+        return PATIENCE_IF_ASKED if self.asked else PATIENCE
 
     @property
     def shows_progress(self) -> bool:
-        """Whether there is someone to look at a bar."""
+        """True if there is someone to look at a bar."""
         return not self.quiet and sys.stderr.isatty()
 
+    def reserved(self) -> AbstractContextManager[object]:
+        """Keep what the user's code prints away from the figures that a program reads."""
+        return nullcontext() if self.prints else redirect_stdout(sys.stderr)
 
-def read_output(json: Path | None, history: bool, plot: Path | None, no_plot: bool, quiet: bool) -> Output:
+
+def read_output(options: CommonOptions) -> Output:
+    """Check that the JSON file can be written, before the work and not after it."""
+    refuse_unwritable(options.json)
+    return Output(json=options.json, quiet=options.quiet)
+
+
+def read_picture(
+    options: MinimizeOptions | AttackOptions, default: Path, suffixes: Sequence[str], out: Path | None = None
+) -> Output:
     """Check where things go before the run, and choose the default picture."""
-    refuse_unwritable(json)
-    if history and json is None:
-        fail("--history goes with --json FILE, which it is written to.")
-    if plot is not None:
-        if no_plot:
-            fail("Pass one of --plot and --no-plot.")
-        if plot.suffix.lower() not in SUFFIXES:
-            fail(f"--plot must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, got {str(plot)!r}.")
-        refuse_unwritable(plot, "--plot")
-        needs("matplotlib", *(("jinja2", "plotly") if plot.suffix.lower() == ".html" else ()))
-    elif not (no_plot or quiet or json == STDOUT) and find_spec("matplotlib") is not None:
-        plot = DEFAULT_PICTURE
-    return Output(json=json, history=history, plot=plot, quiet=quiet)
+    refuse_unwritable(options.json)
+    if options.history and options.json is None and out is None:
+        more = " or --out FOLDER" if isinstance(options, AttackOptions) else ""
+        fail(f"--history goes with --json FILE{more}, which it is written to.")
+    plot = options.plot
+    if plot is not None and options.no_plot:
+        fail("Pass one of --plot and --no-plot.")
+    refuse_undrawable(plot, suffixes)
+    unasked = out is not None or not (options.quiet or options.json == STDOUT)
+    if plot is None and unasked and not options.no_plot and find_spec("matplotlib") is not None:
+        plot = default
+    asked = options.plot is not None
+    return Output(json=options.json, quiet=options.quiet, plot=plot, asked=asked, out=out, history=options.history)
 
 
-def tell(outcome: Outcome, output: Output, *, run: Path | None = None) -> int:
-    """Print, write and draw the outcome; returns the exit code."""
-    result = outcome.result
-    if output.quiet:
-        if not output.silent:
-            print(repr(float(result.fun)), *map(repr, result.x.tolist()))
-    elif not output.silent:
-        for label, text in summary(outcome):
-            show(label, text)
-        for text in notes(outcome):
-            show("note", text, style="dim")
-        show("again", repeat(outcome), whole=True)
-    write_json(output.json, as_dict(outcome, history=output.history))
-    if output.plot is not None:
+def refuse_undrawable(plot: Path | None, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> None:
+    """Refuse a picture of an unknown kind, in a folder that is not there, or without the libraries that draw."""
+    if plot is None:
+        return
+    suffix = plot.suffix.lower()
+    if suffix not in suffixes:
+        fail(f"--plot must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}, got {str(plot)!r}.")
+    refuse_unwritable(plot, "--plot")
+    needed = ("matplotlib", *(("jinja2", "plotly") if suffix == PAGE_SUFFIX else ()))
+    if missing := [name for name in needed if find_spec(name) is None]:
+        fail(f'--plot needs {" and ".join(missing)}: pip install "slgh[plot]".')
+
+
+def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
+    """Refuse a file that cannot be written, before the work and not after it."""
+    if file is None or file == STDOUT:
+        return
+    if file.is_dir():
+        why = "it is a folder"
+    elif not file.parent.is_dir():
+        why = f"{file.parent} is no folder"
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        why = "it is write-protected"
+    else:
+        return
+    fail(f"{option}: {file} cannot be written: {why}.")
+
+
+def make_out_folder(folder: Path) -> None:
+    """Make the folder of --out, or refuse."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--out: {folder} cannot be made: {error.strerror}.")
+    if not os.access(folder, os.W_OK):
+        fail(f"--out: {folder} is write-protected.")
+
+
+def write_json(file: Path | None, found: Any) -> None:
+    """Write the results of a command for programs."""
+    if file == STDOUT:
+        sys.stdout.write(to_json(found))
+    elif file is not None:
         try:
-            with output.reserved():
-                drawn = draw(outcome, output.plot, summary(outcome), output.patience)
-        except Undrawn as error:
-            drawn = f"nothing: {error}"
-            if output.plot != DEFAULT_PICTURE:
-                raise Unwritten(f"--plot: {output.plot} was not drawn: {error}.") from error
-        if not (output.quiet or output.silent):
-            show("drawn", drawn, whole=True)
-    hint = go_on(outcome, run)
-    if hint and not output.quiet:
-        print(f"slgh: {printable(hint)}", file=sys.stderr)
-    return exit_code(result.status)
+            write_text(file, to_json(found))
+        except OSError as error:
+            raise Unwritten(f"--json: {file} cannot be written: {error.strerror}.") from error
 
 
-def show(label: str, text: str, *, whole: bool = False, style: str | None = None, width: int = LABEL) -> None:
-    """One line of the block, or several; `whole` ones are not broken, so that they can be copied."""
-    if not whole:
+def show(label: str, text: str, *, unbroken: bool = False, style: str | None = None, width: int = LABEL) -> None:
+    """Print a labeled text. Unbroken ones keep their lines, so that they can be copied."""
+    if not unbroken:
         text = textwrap.fill(text, max(console.width - width - 1, 30), break_on_hyphens=False)
     first, *others = printable(text).split("\n")
     console.print(f"{label:<{width}}", style=style or "bold", end="", soft_wrap=True)
@@ -107,22 +158,7 @@ def show(label: str, text: str, *, whole: bool = False, style: str | None = None
         console.print(line, style=style, markup=False, soft_wrap=True)
 
 
-def go_on(outcome: Outcome, run: Path | None) -> str:
-    """How a run that did not come to its end can go on."""
-    status = outcome.result.status
-    if status == Status.INTERRUPTED:
-        if run is None:
-            return "interrupted. With --run FOLDER, slgh resume FOLDER could go on from here."
-        return f"interrupted. It goes on with: {_resume(outcome, run)}"
-    if run is not None and status in (Status.MAX_EVALS, Status.MAX_SECONDS):
-        option = "--max-evals" if status == Status.MAX_EVALS else "--max-seconds"
-        return f"cut short. It goes on with: {_resume(outcome, run)} {option} MORE"
-    return ""
-
-
-def _resume(outcome: Outcome, run: Path) -> str:
-    """Return the command that resumes a run. Python code is named again: resume imports none that a folder names."""
-    source = outcome.job.source
-    code = {"--fun": source.fun, "--grad": source.grad}
-    named = [word for option, name in code.items() if name is not None for word in (option, name)]
-    return shlex.join(["slgh", "resume", str(run), *named])
+def show_note(text: str, output: Output) -> None:
+    """Print a line on standard error."""
+    if not output.quiet:
+        print(f"slgh: {printable(text)}", file=sys.stderr)

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
-import sys
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich import box
 from rich.table import Table
 
 import slgh
-from slgh.cli.common import (
-    STDOUT,
-    Debug,
-    JsonFile,
-    Quiet,
-    Unwritten,
-    console,
-    fail,
-    printable,
-    refuse_unwritable,
-    shorten,
-    write_json,
-)
-from slgh.cli.drawing import SUFFIXES, needs
-from slgh.cli.errors import in_options
-from slgh.cli.objective import Source, read_objective
-from slgh.cli.options import OUTPUT, X0, BoundsText, D, Formula, Fun, Seed, VectorizedFun, count
-from slgh.cli.start import read_bounds, read_numbers
+from slgh.cli.declaration import Role, values_of
+from slgh.cli.errors import Unwritten, printable, shorten
+from slgh.cli.options import MinimizeOptions, ProbeOptions, ProblemOptions
+from slgh.cli.output import console, read_output, refuse_undrawable, write_json
+from slgh.cli.parse import read_numbers
+from slgh.cli.problem import read_problem
+from slgh.cli.wording import in_options
 from slgh.files import atomic_write
 
 EXPLANATION = (
@@ -41,26 +26,7 @@ EXPLANATION = (
 )
 
 
-def probe(
-    formula: Formula = None,
-    x0: X0 = None,
-    d: D = None,
-    fun: Fun = None,
-    vectorized: VectorizedFun = False,
-    bounds: BoundsText = None,
-    radii: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="The radii to try, ascending, commas between.")
-    ] = None,
-    samples: Annotated[int, count("--samples", "M", "Pairs of points at each radius.")] = 12,
-    steps: Annotated[int, count("--steps", "N", "Steps of the rehearsal from each radius.")] = 24,
-    seed: Seed = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.", rich_help_panel=OUTPUT)
-    ] = None,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+def probe(options: ProbeOptions) -> None:
     """Look beforehand, for some thousand evaluations: does homotopy help, and from which t1?
 
     slgh probe 'sum(x\\[i]**2 - 10*cos(6*x\\[i]) for i in range(d))' --x0 3.3 --d 9
@@ -68,43 +34,36 @@ def probe(
     With --quiet one line is printed: the t1 to start from (nan where no radius
     helped), and true or false, whether homotopy promises more than descent.
     """
-    refuse_unwritable(json_file)
-    if plot is not None:
-        if plot.suffix.lower() not in SUFFIXES[:-1]:
-            fail(f"--plot must end in .png, .svg or .pdf, got {str(plot)!r}.")
-        refuse_unwritable(plot, "--plot")
-        needs("matplotlib")
-    source = Source(formula=formula, fun=fun, vectorized=vectorized, x0=x0, d=d, bounds=bounds, folder=os.getcwd())
-    quietly = redirect_stdout(sys.stderr) if quiet or json_file == STDOUT else nullcontext()
-    with quietly:
-        objective = read_objective(source)
-    function: Any = objective.values or objective.closed
-    with quietly, objective.unwarned():
+    output = read_output(options)
+    refuse_undrawable(options.plot)
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ProblemOptions)}
+    with output.reserved():
+        problem = read_problem(MinimizeOptions(**given))
+    function: Any = problem.values or problem.closed
+    with output.reserved(), problem.unwarned():
         found = slgh.probe(
             function,
-            objective.x0,
-            t=None if radii is None else read_numbers(radii, "--radii"),
-            samples=samples,
-            steps=steps,
-            bounds=read_bounds(bounds, objective.x0, objective.variables),
-            vectorized=objective.vectorized,
-            seed=seed,
+            problem.x0,
+            t=None if options.radii is None else read_numbers(options.radii, "--radii"),
+            bounds=problem.bounds,
+            vectorized=problem.vectorized,
+            **values_of(options, Role.ARGUMENT),
         )
-    if quiet and json_file != STDOUT:
+    if output.prints_line:
         print(repr(found.t1), str(found.helps).lower())
-    elif json_file != STDOUT:
-        console.print(printable(f"{shorten(objective.title, 300)}  ({objective.about})"), markup=False)
+    elif output.prints:
+        console.print(printable(f"{shorten(problem.title, 300)}  ({problem.about})"), markup=False)
         console.print(table(found))
         console.print(in_options(found.message), markup=False)
         console.print(EXPLANATION, style="dim")
         console.print(f"{found.nfev:,} evaluations, seed {found.seed}.", style="dim")
     write_json(
-        json_file, {"slgh": slgh.__version__, "command": "probe", "objective": objective.title, **_entries(found)}
+        output.json, {"slgh": slgh.__version__, "command": "probe", "objective": problem.title, **_entries(found)}
     )
-    if plot is not None:
-        draw(found, plot)
-        if not (quiet or json_file == STDOUT):
-            console.print(f"Drawn: {plot}", markup=False, soft_wrap=True)
+    if options.plot is not None:
+        draw(found, options.plot)
+        if output.prints:
+            console.print(f"Drawn: {options.plot}", markup=False, soft_wrap=True)
 
 
 def _entries(found: slgh.Probe) -> dict[str, Any]:
@@ -112,7 +71,7 @@ def _entries(found: slgh.Probe) -> dict[str, Any]:
 
 
 def table(found: slgh.Probe) -> Table:
-    """What was found at each radius, the recommended one with a star; never wider than 80 columns."""
+    """Return what was found at each radius, the recommended one with a star, within 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("t", "F(x0, t)", "|grad F|", "SNR", "curvature", "reached", "score"):
         table.add_column(heading, no_wrap=True)
@@ -125,7 +84,7 @@ def table(found: slgh.Probe) -> Table:
 
 
 def with_error(value: float, error: float) -> str:
-    """A number with the error of its last digit in parentheses; without one that is far smaller, or not known.
+    """Return a number with the error of its last digit in parentheses, unless it is far smaller or not known.
 
     >>> with_error(10.714, 0.023), with_error(-2.17e-5, 1.2e-5), with_error(0.1234, 3.0), with_error(1 / 3, 1e-9)
     ('10.71(2)', '-2(1)e-05', '0(3)', '0.3333')

@@ -1,36 +1,28 @@
 """The command `reproduce`."""
 
+# ruff: noqa: RUF009 (`option` makes a field, as `dataclasses.field` does)
 from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from slgh.checks import did_you_mean
-from slgh.cli.common import (
-    STDOUT,
-    Debug,
-    JsonFile,
-    Quiet,
-    Unwritten,
-    console,
-    fail,
-    make_out_folder,
-    refuse_unwritable,
-    write_json,
-)
-from slgh.cli.options import count
+from slgh import checks
+from slgh.cli.declaration import HelpPanel, Role, flags, option, values_of
+from slgh.cli.errors import INTERRUPTED, Unwritten, fail
+from slgh.cli.options import CommonOptions
+from slgh.cli.output import STDOUT, console, make_out_folder, refuse_unwritable, write_json
+from slgh.cli.wording import in_options
 from slgh.paper import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
 from slgh.paper.attack import AttackTable
 from slgh.paper.attack.row_cache import make_folder
@@ -51,108 +43,72 @@ from slgh.paper.output import (
 from slgh.paper.store import Store
 from slgh.plotting.page import Section
 
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended."""
-
-EVERY = 0.1
+REFRESH_SECONDS = 0.1
 """Seconds between two drawings of the bar within a job."""
 
-ATTACK = f"Attack ({', '.join(ATTACK_TABLES)})"
-"""The panel of the help for what the others do not know."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReproduceOptions(CommonOptions):
+    """Options of `slgh reproduce`. Those with the role ARGUMENT are for the attack tables alone."""
+
+    names: tuple[str, ...] = option(
+        "[NAME]...",
+        f"Of {', '.join(EXPERIMENTS)}; or all. Without any: {', '.join(DEFAULT)}.",
+        default=(),
+        flag="NAME",
+        choices=(*EXPERIMENTS, "all"),
+        positional=True,
+    )
+    out: Path | None = option(
+        "FOLDER", "Where the tables, figures, JSON file and page go: by default reproduced, or reproduced-NAME."
+    )
+    seeds: int | None = option("N", "Runs of each row of a stochastic table, instead of its own number.")
+    workers: int | None = option("N", "Number of jobs at a time, each in a process; by default one per core.")
+    figures: bool = option("", "Draw the figures and write the page.", default=True)
+    rows: Path | None = option(
+        "FOLDER",
+        "Where rows are kept for good, one JSON file per row and seed: those that are there are not run again.",
+        HelpPanel.ATTACK_TABLES,
+    )
+    images: int | None = option(
+        "N", "Attack the first N images; the paper's 100 on a GPU, a few on a CPU.", HelpPanel.ATTACK_TABLES
+    )
+    iterations: int | None = option(
+        "T", "Iterations of each attack; the paper's on a GPU, fewer on a CPU.", HelpPanel.ATTACK_TABLES
+    )
+    device: str | None = option("NAME", "cpu, cuda, cuda:1, ...; by default a GPU if any.", HelpPanel.ATTACK_TABLES)
+    weights: Path | None = option(
+        "FILE",
+        "Attack a network with these weights instead: safetensors, or .npz in Keras' layout.",
+        HelpPanel.ATTACK_TABLES,
+    )
+    folder: Path | None = option(
+        "FOLDER",
+        "Where the whole test set lies, of which --weights takes its own images; else it is downloaded.",
+        HelpPanel.ATTACK_TABLES,
+    )
 
 
-def complete_experiments(incomplete: str) -> list[str]:
-    """Names of experiments for the shell."""
-    return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
-
-
-def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...",
-            help=f"Of {', '.join(EXPERIMENTS)}; or all. Without any: {', '.join(DEFAULT)}.",
-            autocompletion=complete_experiments,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FOLDER",
-            help="Where the tables, figures, JSON file and page go: by default reproduced, or reproduced-NAME.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each row of a stochastic table, instead of its own number.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="How many jobs at a time, each in a process; by default one a core.")
-    ] = None,
-    figures: Annotated[bool, typer.Option(help="Draw the figures and write the page.")] = True,
-    rows: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where rows are kept for good, one JSON file for each and each seed: those that are there are not run "
-            "again.",
-            rich_help_panel=ATTACK,
-        ),
-    ] = None,
-    images: Annotated[
-        int | None,
-        count("--images", "N", "Attack the first so many images; the paper's 100 on a GPU, a few on a CPU.", ATTACK),
-    ] = None,
-    iterations: Annotated[
-        int | None,
-        count("--iterations", "T", "Iterations of each attack; the paper's on a GPU, fewer on a CPU.", ATTACK),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="cpu, cuda, cuda:1, ...; by default a GPU if any.", rich_help_panel=ATTACK),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Attack a network with these weights instead: safetensors, or .npz in Keras' layout.",
-            rich_help_panel=ATTACK,
-        ),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where the whole test set lies, of which --weights takes its own images; else it is downloaded.",
-            rich_help_panel=ATTACK,
-        ),
-    ] = None,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+def reproduce(options: ReproduceOptions) -> int | None:
     """Run the paper's experiments: our figures beside the printed ones, in tables, pictures, a JSON file and a page.
 
     Ctrl-C leaves what is finished, and the same command goes on from there.
     """
-    wishes = {
-        "images": images,
-        "iterations": iterations,
-        "device": device,
-        "weights": weights,
-        "folder": folder,
-        "rows": rows,
-    }
-    wishes = {name: wish for name, wish in wishes.items() if wish is not None}
+    for flag, value in {"--seeds": options.seeds, "--workers": options.workers}.items():
+        if value is not None and value < 1:
+            fail(f"{flag} must be an integer >= 1, got {value}.")
+    names, seeds, workers = list(options.names), options.seeds, options.workers
+    figures, quiet, json_file = options.figures, options.quiet, options.json
+    wishes = {name: wish for name, wish in values_of(options, Role.ARGUMENT).items() if wish is not None}
     experiments = _attack_as_wished(_choose(names or list(DEFAULT), seeds), seeds, wishes)
     attacks = [experiment for experiment in experiments if isinstance(experiment, AttackTable)]
     refuse_unwritable(json_file)
-    out = out or Path("-".join(["reproduced", *(names or [])]))
-    make_out_folder(out)
+    out = options.out or Path("-".join(["reproduced", *names]))
     if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
         fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
+    make_out_folder(out)  # last, so that a refused command leaves no folder behind
     terminal = Console(stderr=True, highlight=False) if json_file == STDOUT else console
-    for note in _notes(names or [], attacks, wishes):
+    for note in _notes(names, attacks, wishes):
         terminal.print(note, style="yellow", markup=False, soft_wrap=True)
     store = Store(out / UNFINISHED, f"seeds={seeds}{''.join(f' {attack.identity()}' for attack in attacks)}")
     if any(attack.device != "cpu" for attack in attacks):
@@ -178,7 +134,7 @@ def reproduce(
         terminal.print("Stopped. What is finished is kept: the same command goes on from there.")
         if not (out / DATA).exists():  # a complete one of an earlier run is worth more
             _write(out, found, sections)
-        raise typer.Exit(INTERRUPTED) from None
+        return INTERRUPTED
     except OSError as error:
         _unwritten(error)
     _write(out, found, sections)
@@ -188,10 +144,11 @@ def reproduce(
         drawn = f"{out / PAGE} (open it in a browser), {out / FIGURES}, " if figures else ""
         terminal.print(f"Written: {drawn}{out / TABLES}, {out / DATA}", soft_wrap=True)
     write_json(json_file, found)
+    return None
 
 
 def _write(out: Path, found: dict[str, Any], sections: list[Section]) -> None:
-    """The JSON file and the page."""
+    """Write the JSON file and the page."""
     try:
         write_data(out / DATA, found)
         if sections:
@@ -206,11 +163,11 @@ def _unwritten(error: OSError) -> NoReturn:
 
 
 def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
-    """The experiments of these names, in our order, with as many seeds as were asked for."""
+    """Return the experiments of these names, with as many seeds as were asked for."""
     for name in names:
         if name not in (*EXPERIMENTS, "all"):
             known = (*EXPERIMENTS, "all")
-            fail(f"There is no experiment {name!r}; choose from {', '.join(known)}.{did_you_mean(name, known)}")
+            fail(f"There is no experiment {name!r}; choose from {', '.join(known)}.{checks.did_you_mean(name, known)}")
     able = find_spec("torch") is not None
     chosen: Mapping[str, Experiment] = {
         n: e for n, e in EXPERIMENTS.items() if n in names or ("all" in names and (able or n not in ATTACK_TABLES))
@@ -225,7 +182,7 @@ def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
 
 
 def _attack_as_wished(experiments: list[Experiment], seeds: int | None, wishes: dict[str, Any]) -> list[Experiment]:
-    """The attacks among the experiments with the options that are theirs, the others as they are."""
+    """Return the experiments, the attacks among them with the options that are theirs."""
     attacks = [experiment.name for experiment in experiments if isinstance(experiment, AttackTable)]
     for name in wishes:
         if not attacks:
@@ -239,11 +196,11 @@ def _attack_as_wished(experiments: list[Experiment], seeds: int | None, wishes: 
             make_folder(wishes["rows"])
         return [e.asked(seeds=seeds, **wishes) if isinstance(e, AttackTable) else e for e in experiments]
     except (ValueError, OSError) as error:
-        fail(re.sub(r"`(\w+)`", r"--\1", str(error)))
+        fail(in_options(str(error), flags(ReproduceOptions)))
 
 
 def _notes(names: list[str], attacks: list[AttackTable], wishes: dict[str, Any]) -> list[str]:
-    """What a user may not expect of this run."""
+    """Return what a user may not expect of this run."""
     notes = []
     if "all" in names and len(attacks) < len(ATTACK_TABLES):
         notes.append(f'{", ".join(ATTACK_TABLES)} are left out, since they need PyTorch: pip install "slgh[attack]".')
@@ -254,7 +211,7 @@ def _notes(names: list[str], attacks: list[AttackTable], wishes: dict[str, Any])
 
 
 def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) -> None:
-    """The tables, or on demand only the verdicts."""
+    """Print the tables, or with --quiet only the verdicts."""
     for table in findings.tables:
         if not quiet:
             bar.print(table.rich())
@@ -267,7 +224,7 @@ def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) 
 
 
 class Bar:
-    """How many jobs of a run are done, and which one it is at."""
+    """A progress bar over the jobs."""
 
     def __init__(self, jobs: int, terminal: Console, *, quiet: bool) -> None:
         self.progress = Progress(
@@ -294,24 +251,24 @@ class Bar:
         self.progress.stop()
 
     def begin(self, label: str) -> None:
-        """This is done now."""
+        """Show what is being done."""
         self.progress.update(self.task, description=label)
 
     def tick(self, share: float) -> None:
-        """So much of the job is done; drawn ten times a second at most."""
-        if time.monotonic() - self.drawn > EVERY:
+        """Show the share of the job that is done."""
+        if time.monotonic() - self.drawn > REFRESH_SECONDS:
             self.drawn = time.monotonic()
             self.progress.update(self.task, completed=self.done + share)
 
     def end(self) -> None:
-        """A job has ended."""
+        """Count a job that has ended."""
         self.done += 1
         self.progress.update(self.task, completed=self.done)
 
     def warn(self, text: str) -> None:
-        """Say something that does not end the run."""
+        """Print a warning."""
         self.print(text, style="yellow")
 
     def print(self, what: Any, **options: Any) -> None:
-        """Above the bar."""
+        """Print above the bar."""
         self.progress.console.print(what, **options)

@@ -6,39 +6,19 @@ import dataclasses
 import shlex
 import sys
 import time
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from slgh import __version__
-from slgh.cli import attack_settings as usual
 from slgh.cli.attack_input import read_data
-from slgh.cli.common import STDOUT, Debug, JsonFile, Quiet, Unwritten, console, fail, refuse_unwritable, write_json
-from slgh.cli.options import DataFolder, DataName, count
-from slgh.cli.output import show
+from slgh.cli.declaration import Role, values_of
+from slgh.cli.errors import INTERRUPTED, Unwritten, fail
+from slgh.cli.options import TrainOptions
+from slgh.cli.output import console, read_output, refuse_unwritable, show, write_json
 from slgh.engine.checkpoint import OtherRun
 from slgh.paper.networks.datasets import DATASETS, load_images
 
-INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended."""
 
-
-def train(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where the weights go, a safetensors file.")],
-    data: DataName = None,
-    folder: DataFolder = None,
-    epochs: Annotated[int, count("--epochs", "N", "Passes over the training images.")] = 50,
-    held_out: Annotated[int, count("--held-out", "N", "The first so many images are not trained on.")] = 5000,
-    seed: Annotated[int, count("--seed", "N", "Chooses the weights, the order of the images, and dropout.")] = 0,
-    device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="cpu or cuda; by default cuda where there is one.")
-    ] = None,
-    half: Annotated[bool, typer.Option("--half", help="Write float16, half the size, instead of float32.")] = False,
-    json_file: JsonFile = None,
-    quiet: Quiet = False,
-    debug: Debug = False,
-) -> None:
+def train(options: TrainOptions) -> int | None:
     """Train one of the paper's networks anew; slgh attack --weights FILE then attacks it.
 
     slgh attack train --data mnist --folder DATA --out weights.safetensors
@@ -46,21 +26,20 @@ def train(
     Without --folder the set is downloaded, once. Ctrl-C keeps the epochs that are finished, and the same command goes
     on from there. With --quiet one line is printed: the accuracy on the held-out and on the test images.
     """
-    name = read_data(data or usual.DATA)
-    refuse_unwritable(json_file)
+    name, out, epochs = read_data(options.data), options.out, options.epochs
+    output = read_output(options)
     refuse_unwritable(out, "--out")
-    silent = quiet or json_file == STDOUT
     from slgh.paper.networks.networks import save_weights
     from slgh.paper.networks.training import accuracy
     from slgh.paper.networks.training import train as run_training
 
-    training, test = (load_images(name, split, folder) for split in ("train", "test"))
+    training, test = (load_images(name, split, options.folder) for split in ("train", "test"))
     unfinished = out.with_name(f"{out.name}.unfinished.npz")
+    dtype = "float16" if options.half else "float32"
     begun = time.monotonic()
 
-    def tell(line: Any) -> None:
-        """One line an epoch."""
-        if not silent:
+    def print_epoch(line: Any) -> None:
+        if output.prints:
             spent = time.monotonic() - begun
             console.print(f"epoch {line.epoch} of {epochs}: loss {line.loss:.4f}{_held_out(line)}, {spent:.0f} s")
 
@@ -69,41 +48,41 @@ def train(
             name,
             training.images,
             training.labels,
-            epochs=epochs,
-            held_out=held_out,
-            seed=seed,
-            device=device,
-            progress=tell,
+            progress=print_epoch,
             checkpoint=unfinished,
+            **values_of(options, Role.ARGUMENT),
         )
-        save_weights(done.network, out, dtype="float16" if half else "float32")
+        save_weights(done.network, out, dtype=dtype)
     except OtherRun:
         fail(f"{unfinished} holds an unfinished training with other options: remove it, or pass another --out.")
     except KeyboardInterrupt:
         kept = f" The finished epochs are kept: the same command goes on ({unfinished})." if unfinished.exists() else ""
         print(f"slgh: interrupted.{kept}", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        return INTERRUPTED
     except OSError as error:
         raise Unwritten(f"--out: {error.filename or out} cannot be written: {error.strerror}.") from error
     right = accuracy(done.network, test.images, test.labels)
     last = done.log[-1]
-    if not silent:
-        show("trained", f"the network of {DATASETS[name].title}, {epochs} epoch{'s' * (epochs != 1)}, seed {seed}")
+    if output.prints:
+        show(
+            "trained",
+            f"the network of {DATASETS[name].title}, {epochs} epoch{'s' * (epochs != 1)}, seed {options.seed}",
+        )
         show("accuracy", f"{100 * right:.2f} % of the {len(test):,} test images{_held_out(last)}")
-        show("written", str(out), whole=True)
-        show("attack", shlex.join(["slgh", "attack", "--data", name, "--weights", str(out)]), whole=True)
-    elif json_file != STDOUT:
+        show("written", str(out), unbroken=True)
+        show("attack", shlex.join(["slgh", "attack", "--data", name, "--weights", str(out)]), unbroken=True)
+    elif output.prints_line:
         print("nan" if last.held_out_accuracy is None else last.held_out_accuracy, right)
     write_json(
-        json_file,
+        output.json,
         {
             "slgh": __version__,
             "command": "attack train",
             "data": name,
             "weights": str(out),
-            "dtype": "float16" if half else "float32",
-            "seed": seed,
-            "held_out": held_out,
+            "dtype": dtype,
+            "seed": options.seed,
+            "held_out": options.held_out,
             "held_out_accuracy": last.held_out_accuracy,
             "test_accuracy": right,
             "log": [dataclasses.asdict(line) for line in done.log],
@@ -111,8 +90,9 @@ def train(
         },
     )
     unfinished.unlink(missing_ok=True)
+    return None
 
 
 def _held_out(line: Any) -> str:
-    """The accuracy on the held-out images, where there are any."""
+    """Return the accuracy on the held-out images, where there are any."""
     return "" if line.held_out_accuracy is None else f", {100 * line.held_out_accuracy:.2f} % of the held-out ones"

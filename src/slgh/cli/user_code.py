@@ -1,4 +1,4 @@
-"""Functions named on the command line, `module:function` or `file.py:function`."""
+"""Python code that the user names, as `module:function` or `file.py:function`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,24 @@ from types import ModuleType
 from typing import Any
 
 import slgh
-from slgh.cli.common import fail
+from slgh.cli.errors import UserCodeFailed, fail
 from slgh.engine.objective import is_closed_form
 
 
-class UserCodeFailed(Exception):
-    """An exception in the user's own code, told in one line; its cause is the exception itself."""
-
-
 class UserFunction:
-    """A function of the user's, found by its name.
+    """A function of the user's, found by its name from the current folder.
 
-    Its exceptions become UserCodeFailed, so that they are told from refusals of the library. Worker processes are
-    sent the name and import the function themselves.
+    Its exceptions become UserCodeFailed, so that they are not taken for errors of the library. Worker processes get
+    the name and import the function themselves.
     """
 
-    def __init__(self, option: str, name: str, folder: str) -> None:
+    def __init__(self, option: str, name: str, folder: Path | None = None) -> None:
+        folder = Path.cwd() if folder is None else folder
         self._made_of = option, name, folder
         self.name = name
-        self.function = load(option, name, Path(folder))
+        self.function = load(option, name, folder)
         self.first: tuple[Any, Any] | None = None
-        """The arguments and the value of the first call."""
+        """Arguments and value of the first call."""
 
     def __reduce__(self) -> Any:
         return UserFunction, self._made_of
@@ -49,14 +46,14 @@ class UserFunction:
 
 
 class UserClosedForm:
-    """A closed form of the user's, whose exceptions become UserCodeFailed likewise."""
+    """A closed form of the user's, whose exceptions become UserCodeFailed, too."""
 
     def __init__(self, name: str, form: Any) -> None:
-        self.value, self.grad = _told(form.value, f"{name}.value"), _told(form.grad, f"{name}.grad")
-        self.dt, self.trace = _told(form.dt, f"{name}.dt"), _told(form.trace, f"{name}.trace")
+        self.value, self.grad = _blamed(form.value, f"{name}.value"), _blamed(form.grad, f"{name}.grad")
+        self.dt, self.trace = _blamed(form.dt, f"{name}.dt"), _blamed(form.trace, f"{name}.trace")
 
 
-def _told(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _blamed(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         try:
             return method(*args)
@@ -67,7 +64,7 @@ def _told(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
-    """Import what `name` says; modules and files are looked for from `folder`."""
+    """Import what `name` says. Modules and files are searched for from `folder`."""
     source, colon, attribute = name.rpartition(":")
     if not (colon and source and attribute):
         fail(f"{option} must be module:function or file.py:function, got {name!r}.")
@@ -86,6 +83,7 @@ def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
 
 
 def import_module(option: str, name: str) -> ModuleType:
+    """Import a module of the user's."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -100,6 +98,7 @@ def import_module(option: str, name: str) -> ModuleType:
 
 
 def import_file(option: str, file: Path) -> ModuleType:
+    """Import a file of the user's."""
     if not file.is_file():
         fail(f"{option}: there is no file {str(file)!r}.")
     name = f"slgh_file_{file.stem}"  # of its own, so that a file random.py hides no module
@@ -118,7 +117,7 @@ def import_file(option: str, file: Path) -> ModuleType:
 
 
 def failed(error: BaseException, name: str) -> UserCodeFailed:
-    """What went wrong, and where in the user's code."""
+    """Return an exception in the user's code with its place there."""
     ours = str(Path(slgh.__file__).parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[:1] != "<"]
     theirs = [f for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]

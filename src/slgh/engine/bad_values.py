@@ -53,5 +53,5 @@ def refuse(values: NDArray[Any], points: NDArray[Any], name: str) -> None:
     if bad.any():
         b, i = np.argwhere(bad)[0]
         raise FloatingPointError(
-            f"`{name}` must be finite with on_nonfinite='raise', got {values[b, i]} at x = {points[b, i]}."
+            f"`{name}` must be finite with `on_nonfinite='raise'`, got {values[b, i]} at x = {points[b, i]}."
         )

@@ -112,6 +112,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     return Result(
         **found,
         message=_message(ending, status),
+        chosen=_chosen(ending),
         history=history,
         method=ending.method,
         engine=ending.engine,
@@ -204,12 +205,21 @@ def _message(ending: Ending, status: NDArray[Any]) -> str:
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
     if ending.story:
         text += f" {ending.story}."
-    if method.name in SCALE_FREE and ending.homotopies:
-        parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
-        text += f" Chosen: {parts}, {method.oracle.samples} samples, t from {_range(t1)} to {_range(full.t)}."
+    if chosen := _chosen(ending):
+        text += f" {chosen}"
     elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _is_high(full, t1).all():
         text += f" t is still {_range(full.t)}, from {_range(t1)}: more iterations, or a smaller gamma, lower it."
     return " ".join(filter(None, (text, *ending.remarks)))
+
+
+def _chosen(ending: Ending) -> str:
+    """Return a sentence on the parts that "auto" and "scale_free" have chosen, if a homotopy has run."""
+    method = ending.method
+    if method.name not in SCALE_FREE or not ending.homotopies:
+        return ""
+    parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
+    radii = f"t from {_range(ending.config.t1)} to {_range(ending.state.full.t)}"
+    return f"Chosen: {parts}, {method.oracle.samples} samples, {radii}."
 
 
 def _is_high(full: StepState, t1: NDArray[Any]) -> NDArray[np.bool_]:

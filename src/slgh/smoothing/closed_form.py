@@ -279,6 +279,7 @@ def no_closed_form(left: list[tuple[Any, NoClosedForm]], body: Body, formula: Fo
     if any(error.infinite for _, error in left):
         return f"`formula` cannot be smoothed in {terms}."
     return (
-        f"`formula` has no closed form under a Gaussian in {terms}. Pass fallback='quadrature' (Gauss-Hermite, for "
-        "terms of up to 4 variables) or fallback='sampling', or minimize the function itself by a zeroth-order method."
+        f"`formula` has no closed form under a Gaussian in {terms}. Pass `fallback='quadrature'` (Gauss-Hermite, for "
+        "terms of up to 4 variables) or `fallback='sampling'`, or minimize the function itself by a zeroth-order "
+        "method."
     )

@@ -1,26 +1,60 @@
-"""Reading where a run begins and where it may go: --x0, --d and --bounds."""
+"""Read numbers, points and bounds as they are typed."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.cli.common import fail, shorten
+from slgh.cli.errors import fail, shorten
+
+MAX_DIGITS = 18
+"""Longer integers become floats: 64-bit integers do not hold them."""
+
+
+def read_count(text: str) -> int:
+    """Read an integer, also as 1e4.
+
+    >>> read_count("1e4")
+    10000
+    """
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)
+        if not number.is_integer():
+            raise
+        return int(number)
+
+
+def read_value(text: str) -> Any:
+    """Read an integer, a number, true, false, or text.
+
+    >>> [read_value(text) for text in ("3", "1e-3", "true", "adam")]
+    [3, 0.001, True, 'adam']
+    """
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    digits = text.removeprefix("-").removeprefix("+")
+    if digits.isascii() and digits.isdigit() and len(digits) <= MAX_DIGITS:
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def read_numbers(text: str, option: str = "--x0") -> list[float]:
-    """Numbers between commas or spaces.
+    """Read numbers between commas or spaces.
 
     >>> read_numbers("-3, 2 1e-3")
     [-3.0, 2.0, 0.001]
     """
-    words = [word for word in re.split(r"[,\s]+", text.strip().strip("[]()")) if word]
     try:
-        numbers = [float(word) for word in words]
+        numbers = [float(word) for word in text.strip().strip("[]()").replace(",", " ").split()]
     except ValueError:
         numbers = []
     if not numbers:
@@ -29,7 +63,7 @@ def read_numbers(text: str, option: str = "--x0") -> list[float]:
 
 
 def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) -> NDArray[np.float64]:
-    """x0, of `d` variables where that is known.
+    """Read x0, of `d` variables where that is known.
 
     One number stands for all variables where --d says how many, `repeated`. `order` explains what is wanted.
     """
@@ -52,7 +86,7 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
 def read_bounds(
     text: str | None, x0: NDArray[np.float64], names: Sequence[str] = ()
 ) -> list[tuple[float, float]] | None:
-    """One pair low:high for all variables, or one for each with commas between; an empty side is no bound.
+    """Read one pair low:high for all variables, or one per variable with commas between. An empty side is no bound.
 
     `names` are those of the variables, x[0], x[1], ... by default.
 

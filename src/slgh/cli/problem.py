@@ -1,0 +1,259 @@
+"""The problem to minimize: a formula, a test problem or a Python function, with its start and bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh import checks
+from slgh.cli.errors import fail
+from slgh.cli.options import MinimizeOptions
+from slgh.cli.parse import read_bounds, read_numbers, read_start
+from slgh.cli.user_code import UserClosedForm, UserFunction
+from slgh.engine.bounds import Box
+from slgh.engine.bounds import read_bounds as read_box
+from slgh.engine.objective import is_closed_form
+from slgh.method import METHODS, SCALE_FREE
+from slgh.problems import PROBLEMS
+from slgh.smoothing import NotInClosedForm, TooFewVariables, smooth
+
+if TYPE_CHECKING:
+    from slgh.smoothing.formula import Formula
+
+FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
+"""Oracles that need a gradient or a closed form."""
+
+MAX_VARIABLES = 10**8
+"""Maximum of --d: one point then takes 800 MB."""
+
+PAPER_PROBLEMS = ("ackley", "himmelblau", "hole", "rosenbrock")
+"""Problems of the paper's experiments; their parameters are what it ran."""
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GivenProblem:
+    """A function with its start. There are values, or a closed form, or both."""
+
+    title: str
+    about: str
+    """A description for the reader."""
+    x0: NDArray[np.float64]
+    bounds: list[tuple[float, float]] | None = None
+    variables: tuple[str, ...] = ()
+    values: Function | None = None
+    grad: Function | None = None
+    closed: Any = None
+    no_closed_form: ValueError | None = None
+    """The reason why a formula has no closed form."""
+    vectorized: bool = True
+    terms: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters that a test problem is usually run with."""
+
+    @property
+    def d(self) -> int:
+        """The number of variables."""
+        return len(self.x0)
+
+    @property
+    def box(self) -> Box | None:
+        """The bounds as the engine has them."""
+        return read_box(self.bounds, self.d, self.x0.dtype)
+
+    @property
+    def ours(self) -> bool:
+        """True if the code is slgh's and not the user's."""
+        return not isinstance(self.values or self.closed, UserFunction | UserClosedForm)
+
+    def unwarned(self) -> AbstractContextManager[object]:
+        """Silence NumPy where a formula is not finite, which is counted. The user's functions may warn."""
+        return np.errstate(all="ignore") if self.ours else nullcontext()
+
+    def arguments(self, method: str, oracle: str | None) -> dict[str, Any]:
+        """Return what to pass to `slgh.minimize` so that the method gets what it needs, and no more."""
+        recipe = METHODS.get(method)
+        asked = oracle or (recipe.oracle if recipe else None)
+        either = method in SCALE_FREE and oracle is None
+        first_order = either or asked in FIRST_ORDER
+        if self.values is None or (first_order and self.closed is not None):
+            return {"fun": self.closed}
+        if first_order and not either:
+            self._refuse_values_alone(method, asked)
+        with_grad = first_order and not (either and self.no_closed_form is not None)
+        grad = self.grad if with_grad else None
+        return {"fun": self.values, "grad": grad, "vectorized": self.vectorized, "sample_xi": self.terms}
+
+    def _refuse_values_alone(self, method: str, oracle: str | None) -> None:
+        if self.no_closed_form is not None and oracle != "gradient":
+            raise ValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
+        if self.grad is None:
+            zeroth = f"zo{method.removeprefix('zo')}"
+            other = f"--method {zeroth}" if zeroth in METHODS else "a method that takes values, such as zoslgh_r"
+            remedy = "pass --grad, or take" if not self.ours else "take"
+            fail(f"--method {method} needs gradients, which {self.title} has not: {remedy} {other} or auto.")
+
+    def at_start(self) -> float | None:
+        """Return f(x0), where it is known without evaluating the user's function once more."""
+        if isinstance(self.values, UserFunction):
+            if self.values.first is None:
+                return None
+            (x, *_), value = self.values.first
+            same = np.array_equal(np.reshape(x, (-1, self.d))[0], self.x0)
+            return float(np.ravel(value)[0]) if same else None
+        with np.errstate(all="ignore"):
+            if self.values is not None:
+                return float(self.values(self.x0))
+            return float(self.closed.value(self.x0, np.zeros(())))
+
+
+def read_problem(options: MinimizeOptions) -> GivenProblem:
+    """Return the problem that these options describe, and refuse what does not go together."""
+    if (options.formula is None) == (options.fun is None):
+        given = "got both" if options.fun else "got neither, see slgh minimize --help"
+        fail(f"Pass either a formula (or the name of a test problem) or --fun module:function; {given}.")
+    if options.d is not None:
+        checks.count("d", options.d)
+        if options.d > MAX_VARIABLES:
+            fail(f"--d must be at most {MAX_VARIABLES}, got {options.d}.")
+    problem = _read_function(options) if options.formula is None else _read_text(options.formula, options)
+    return dataclasses.replace(problem, bounds=read_bounds(options.bounds, problem.x0, problem.variables))
+
+
+def _read_text(text: str, options: MinimizeOptions) -> GivenProblem:
+    """Return the problem of a formula, or of the name of a test problem."""
+    _refuse_function_options(options, "--fun; a formula needs none")
+    name = text.strip()
+    if name in PROBLEMS:
+        if options.fallback is not None:
+            fail(f"--fallback smooths formulas; {name} is a test problem.")
+        return _read_test_problem(name, options)
+    # One variable alone is no function to minimize, but a misspelled name.
+    if name.isidentifier() and 2 < len(name) <= 100:
+        hint = checks.did_you_mean(name, PROBLEMS)
+        fail(f"There is no test problem {name!r}; choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")
+    return _read_formula(text, options)
+
+
+def _refuse_function_options(options: MinimizeOptions, instead: str) -> None:
+    for option, value in (("--grad", options.grad), ("--vectorized", options.vectorized), ("--terms", options.terms)):
+        if value:
+            fail(f"{option} goes with {instead}.")
+
+
+def _read_function(options: MinimizeOptions) -> GivenProblem:
+    """Return the problem of a Python function, or of a closed form, by its name."""
+    name = str(options.fun)
+    if options.fallback is not None:
+        fail("--fallback smooths formulas; a Python function is minimized by its values, or with --grad.")
+    fun = UserFunction("--fun", name)
+    grad = None if options.grad is None else UserFunction("--grad", options.grad)
+    x0 = read_start(options.x0, options.d, None, "a Python function does not tell how many variables it has")
+    about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
+    if is_closed_form(fun.function):
+        _refuse_function_options(options, f"a function; {name} is a closed form")
+        closed = UserClosedForm(name, fun.function)
+        return GivenProblem(title=name, about=f"{about}, closed form", x0=x0, closed=closed)
+    if options.terms is not None:
+        checks.count("sample_xi", options.terms)
+        about += f", the mean of {options.terms:,} terms"
+    return GivenProblem(
+        title=name, about=about, x0=x0, values=fun, grad=grad, vectorized=options.vectorized, terms=options.terms
+    )
+
+
+def _read_test_problem(name: str, options: MinimizeOptions) -> GivenProblem:
+    """Return a test problem, in as many variables as the start has where it leaves their number open."""
+    make = PROBLEMS[name]
+    flexible = "d" in inspect.signature(make).parameters
+    d = options.d
+    if d is None and options.x0 is not None:
+        d = len(read_numbers(options.x0))
+    if d is not None and not flexible and d != make().d:
+        fail(f"{name} has {make().d} variables, got {d}.")
+    try:
+        problem = make(d) if flexible and d is not None else make()
+    except ValueError:
+        if options.d is not None:
+            raise
+        fail(f"--x0 must have more numbers for {name}, got {d}.")
+    return GivenProblem(
+        title=name,
+        about=f"test problem in {problem.d} variables" + (", closed form" if problem.smooth else ""),
+        x0=problem.x0 if options.x0 is None else read_start(options.x0, options.d, problem.d, name),
+        values=problem.fun,
+        grad=problem.grad,
+        closed=problem.smooth,
+        parameters=problem.parameters,
+    )
+
+
+def _read_formula(text: str, options: MinimizeOptions) -> GivenProblem:
+    """Return the problem of a formula, with its closed form where it has one."""
+    fallback = options.fallback
+    if fallback is not None:
+        checks.choice("fallback", fallback, ("quadrature", "sampling"))
+    formula = _parse(text, None)
+    names, vector = formula.names, formula.vector
+    if names:
+        order = f"x0 is the start of {', '.join(names)}" + (", in this order" if len(names) > 1 else "")
+    elif formula.d is not None:
+        order = f"x0 is the start of {vector}[0] to {vector}[{formula.d - 1}]"
+    else:
+        order = f"x0 is the start of {vector}[0], {vector}[1], ..."
+    x0 = read_start(options.x0, options.d, formula.d, order)
+    if len(x0) < formula.least:
+        fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
+    d = None if names else len(x0)
+    shown = ", ".join(names) if names else f"{vector}[0] to {vector}[{len(x0) - 1}]"
+    try:
+        closed = smooth(text, d=d, fallback=fallback)
+    except NotInClosedForm as error:
+        if fallback is not None:
+            raise
+        problem = _values_alone(text, d, error, x0)
+        form = "no closed form"
+    else:
+        problem = GivenProblem(title="", about="", x0=x0, values=closed.fun, closed=closed)
+        form = f"smoothed by {fallback}" if fallback else "closed form"
+    _refuse_too_few(formula, problem)
+    about = f"formula in {shown}; {form}"
+    return dataclasses.replace(problem, title=text.strip(), about=about, variables=names)
+
+
+def _parse(text: str, d: int | None) -> Formula:
+    """Return the formula and its variables, without smoothing it."""
+    try:
+        from slgh.smoothing.formula import read_formula
+    except ModuleNotFoundError as error:
+        if error.name not in ("sympy", "mpmath"):
+            raise
+        raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
+    return read_formula(text, d, None)
+
+
+def _values_alone(text: str, d: int | None, why: ValueError, x0: NDArray[np.float64]) -> GivenProblem:
+    """Return the problem of a formula without a closed form."""
+    from slgh.smoothing.closed_form import UnsmoothedFormula
+
+    plain = UnsmoothedFormula(_parse(text, d))
+    return GivenProblem(title="", about="", x0=x0, values=plain.fun, grad=plain.grad, no_closed_form=why)
+
+
+def _refuse_too_few(formula: Formula, problem: GivenProblem) -> None:
+    """Say how many variables a formula needs whose sums run over ranges of plain numbers, such as range(5)."""
+    try:
+        problem.at_start()
+    except TooFewVariables as error:
+        n = error.reached + 1
+        if n <= problem.d or "d" in map(str, formula.expression.free_symbols):
+            raise
+        fail(f"--x0: the formula needs {n} variables, got {problem.d}: pass {n} numbers, or one with --d {n}.")

@@ -1,0 +1,140 @@
+"""A run of `slgh minimize`: what it needs, and what it came to."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import slgh
+from slgh import checks
+from slgh.cli.declaration import PASSED, Role, values_of
+from slgh.cli.errors import fail
+from slgh.cli.options import MinimizeOptions
+from slgh.cli.problem import PAPER_PROBLEMS, GivenProblem
+from slgh.cli.wording import as_options, read_parameters
+from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.termination import Limits, read_limits
+from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, MissingParameters
+from slgh.result import Result
+
+MAX_PATH_NUMBERS = 2_000_000
+"""Maximum number of array elements of the iterates that are recorded for the picture."""
+
+MAX_PATH_VARIABLES = 1000
+"""Maximum number of variables of the iterates that are recorded for the picture."""
+
+ALL_ITERATES, THINNED = "x", 1000
+"""Settings of `history`: with all iterates, or at most this many rows without them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """Everything about a run that is decided before it begins."""
+
+    options: MinimizeOptions
+    """The options, with the seed."""
+    params: dict[str, Any]
+    """The hyperparameters, and parts to swap."""
+    problem: GivenProblem
+    history: int | str
+
+    @property
+    def parts(self) -> list[Any]:
+        """The classes of the method's parts, as far as they are known by name."""
+        return parts_of(self.options.method, self.params)
+
+    @property
+    def schedule(self) -> str:
+        """The name of the schedule."""
+        return str(self.params.get("schedule", METHODS[self.options.method].schedule))
+
+    @property
+    def limits(self) -> Limits:
+        """The limits, with the default where none was given."""
+        return limits_of(self.options, self.params, self.problem.d)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run that has ended."""
+
+    spec: RunSpec
+    result: Result
+    seconds: float
+    """The duration of this sitting."""
+    resumed: bool = False
+    """True if there were sittings before."""
+    earlier_start: float | None = None
+    """f(x0), where an earlier sitting has kept it."""
+
+    @property
+    def problem(self) -> GivenProblem:
+        """The problem that was minimized."""
+        return self.spec.problem
+
+
+def read_params(options: MinimizeOptions) -> dict[str, Any]:
+    """Return the hyperparameters, and refuse an unknown method."""
+    checks.choice("method", options.method, list(METHODS))
+    checks.at_least("save_every", options.save_every, 0)
+    return read_parameters(options, ("fun", "x0", *MINIMIZE_ARGUMENTS))
+
+
+def parts_of(method: str, params: dict[str, Any]) -> list[Any]:
+    """Return the classes of a method's parts, as far as they are known by name."""
+    recipe = METHODS[method]
+    named = (classes.get(params.get(slot, getattr(recipe, slot))) for slot, classes in SLOTS.items())
+    return [part for part in named if part is not None]
+
+
+def limits_of(options: MinimizeOptions, params: dict[str, Any], d: int) -> Limits:
+    """Return the limits of a run in d variables, with the default where none was given."""
+    planned = any(getattr(part, "planned", False) for part in parts_of(options.method, params))
+    return read_limits(d, planned=planned, **values_of(options, Role.LIMIT))
+
+
+def choose_history(d: int, limits: Limits, *, path: bool) -> int | str:
+    """Return the setting of `history`: all iterates where the path is drawn and they fit into memory."""
+    known = [n for n in (limits.max_evals, limits.max_iter) if n is not None]
+    fits = d <= MAX_PATH_VARIABLES and bool(known) and min(known) * d <= MAX_PATH_NUMBERS
+    return ALL_ITERATES if path and fits else THINNED
+
+
+def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) -> FinishedRun:
+    """Run, or go on from a checkpoint."""
+    options, problem = spec.options, spec.problem
+    if options.workers not in (None, 1) and (problem.ours or problem.values is None):
+        fail("--workers goes with --fun and a plain function; a formula is evaluated at all points at once.")
+    arguments = problem.arguments(options.method, spec.params.get("oracle"))
+    begun = time.monotonic()
+    try:
+        with problem.unwarned():
+            result = slgh.minimize(
+                arguments.pop("fun"),
+                problem.x0,
+                bounds=problem.bounds,
+                progress=progress,
+                history=spec.history,
+                checkpoint=checkpoint,
+                **values_of(options, *PASSED),
+                **arguments,
+                **spec.params,
+            )
+    except MissingParameters as error:
+        raise MissingParameters(f"{error} {_usual_parameters(spec)}".rstrip()) from error
+    return FinishedRun(spec=spec, result=result, seconds=time.monotonic() - begun)
+
+
+def _usual_parameters(spec: RunSpec) -> str:
+    """Return a sentence on the parameters of a test problem that the method takes and were not given."""
+    options, problem = spec.options, spec.problem
+    taken = {f.name for part in spec.parts for f in dataclasses.fields(part)} - spec.params.keys()
+    if options.max_evals is None and options.max_iter is None:
+        taken.add("max_iter")
+    shown = as_options({name: value for name, value in problem.parameters.items() if name in taken})
+    if not shown:
+        return ""
+    who = "the paper took" if problem.title in PAPER_PROBLEMS else "slgh problems lists"
+    return f"For {problem.title} {who} {shown}."

@@ -1,0 +1,259 @@
+"""The folder of --run: run.json holds the options of the run, a checkpoint its state.
+
+The same command goes on with the run. The folder may come from anyone: it is compared with the command, but no code or
+file that it names is imported, opened or written to. Only the seed, f(x0) and the kind of history are taken from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import shlex
+import sys
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, NoReturn, get_args, get_origin
+
+from slgh.cli.declaration import KEPT, Declaration, Role, declared
+from slgh.cli.errors import fail, shorten
+from slgh.cli.options import MinimizeOptions
+from slgh.cli.report import as_dict, at_start
+from slgh.cli.run import ALL_ITERATES, THINNED, FinishedRun, RunSpec, run
+from slgh.engine.checkpoint import Checkpoint, OtherRun
+from slgh.files import to_json, write_text
+from slgh.result import Status
+
+FORMAT = 2
+RUN, CHECKPOINT, RESULT = "run.json", "checkpoint.npz", "result.json"
+
+MAX_BYTES = 8 * 2**20
+"""Maximum size of run.json. It holds a command line, and Linux limits that to 2 MiB by default."""
+
+LARGEST_INTEGER = int(sys.float_info.max)
+"""Larger integers cannot be compared with limits, which are floats."""
+
+KEPT_OPTIONS = {name: each for name, each in declared(MinimizeOptions).items() if each.role in KEPT}
+
+FIELDS: dict[str, Any] = {
+    "format": int,
+    "command": str,
+    "options": dict[str, Any],
+    "history": int | str,
+    "ended": str | None,
+    "fun_x0": float | None,
+}
+"""The fields of run.json and their types."""
+
+FOR_GOOD = (Status.TARGET, Status.NONFINITE)
+"""Ends of a run after which no larger limit makes it go on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRun:
+    """The run in a folder, as far as it matters to the command."""
+
+    seed: int
+    history: int | str
+    ended: Status
+    fun_x0: float | None
+    changed: tuple[str, ...]
+    """The limits that the command changes, as options."""
+    renamed: tuple[str, ...]
+    """Remarks on code that the command names differently."""
+
+    @property
+    def finished(self) -> bool:
+        """True if the run had come to its end, and the command does not change that."""
+        return not self.changed and (self.ended.success or self.ended in FOR_GOOD)
+
+
+def read_folder(options: MinimizeOptions) -> KeptRun | None:
+    """Return the run that the folder of --run holds, or None if it holds none. Refuse another run than this one."""
+    folder = options.run
+    if folder is None or not folder.is_dir():
+        return None
+    _refuse_links(folder)
+    file = folder / RUN
+    if not file.is_file():
+        if (folder / CHECKPOINT).exists():
+            fail(f"--run: {folder} holds a checkpoint, but {file} is missing. Choose another folder.")
+        return None
+    content = _read(file)
+    return _compare(folder, content, options)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder in which a file that slgh writes, or its temporary neighbor, is a link to somewhere else."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [e.path for e in entries if e.is_symlink() and any(n in e.name for n in (RUN, CHECKPOINT, RESULT))]
+    except OSError as error:
+        fail(f"--run: {folder} cannot be read: {error.strerror}.")
+    if links:
+        fail(f"{links[0]} must not be a symbolic link: slgh writes within the folder alone. Put the file itself there.")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """Return the content of run.json, with the types of all fields checked."""
+    try:
+        with open(file, "rb") as stream:
+            text = stream.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            fail(f"{file} must have at most {MAX_BYTES} bytes: it is damaged, or no run of slgh.")
+        found = json.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        fail(f"{file} cannot be read ({shorten(str(error), 200)}): it is damaged, or no run of slgh.")
+    if not isinstance(found, dict) or not isinstance(found.get("command"), str):
+        fail(f"{file} was not written by slgh: it is damaged, or no run.")
+    if found["command"] != "minimize":
+        fail(f"{file} is of slgh {shorten(found['command'], 80)}: choose another folder.")
+    if found.get("format") != FORMAT:
+        fail(f"{file} has format {shorten(repr(found.get('format')), 80)}, this version of slgh reads {FORMAT}.")
+    _check_types(file, found, FIELDS)
+    missing = {"options", "history"} - found.keys() or KEPT_OPTIONS.keys() - found["options"].keys()
+    if missing:
+        fail(f"{file} lacks what a run needs: it is damaged, or of another version of slgh.")
+    _check_types(file, found["options"], {name: each.kind for name, each in KEPT_OPTIONS.items()})
+    if type(found["options"]["seed"]) is not int:
+        _refuse_value(file, "seed", found["options"]["seed"], "of type int")
+    if found["history"] not in (ALL_ITERATES, THINNED):
+        _refuse_value(file, "history", found["history"], f"{ALL_ITERATES!r} or {THINNED!r}")
+    if found.get("ended") not in (None, *Status.__members__):
+        _refuse_value(file, "ended", found["ended"], "a status")
+    return found
+
+
+def _check_types(file: Path, entries: Mapping[str, Any], types: Mapping[str, Any]) -> None:
+    for name, value in entries.items():
+        if name not in types:
+            fail(f"{file} has an unknown field {shorten(name, 80)!r}: it is damaged, or of another version of slgh.")
+        if not _fits(value, types[name]):
+            shown = types[name].__name__ if types[name] in (int, float, str, bool) else str(types[name])
+            _refuse_value(file, name, value, f"of type {shown}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return True if a value that JSON gave has this type.
+
+    >>> _fits(3, float | None), _fits(True, int), _fits(10**400, int), _fits(["x"], tuple[str, ...])
+    (True, False, False, True)
+    """
+    origin = get_origin(kind)
+    if origin is UnionType:
+        return any(_fits(value, each) for each in get_args(kind))
+    if origin is tuple:
+        return isinstance(value, list) and all(isinstance(each, get_args(kind)[0]) for each in value)
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        return False
+    if kind is float:
+        return type(value) in (int, float)
+    return type(value) is (origin or kind)  # a bool is an int for isinstance
+
+
+def _refuse_value(file: Path, name: str, value: Any, rule: str) -> NoReturn:
+    # The text of an integer with more than 4,300 digits is an error of Python's.
+    huge = isinstance(value, int) and abs(value) > LARGEST_INTEGER
+    shown = "an integer above 1e308" if huge else shorten(repr(value), 80)
+    fail(f"{file}: {name} must be {rule}, got {shown}: it is damaged, or of another version of slgh.")
+
+
+def _compare(folder: Path, content: dict[str, Any], options: MinimizeOptions) -> KeptRun:
+    """Return what the folder says about this run, and refuse a run with other options."""
+    changed, renamed = [], []
+    for name, each in KEPT_OPTIONS.items():
+        kept, given = content["options"][name], getattr(options, name)
+        kept = tuple(kept) if isinstance(kept, list) else kept
+        if kept == given or (name == "seed" and given is None):
+            continue
+        if each.role is Role.LIMIT:
+            changed.append(each.flag)
+        elif each.role is Role.CODE and kept is not None and given is not None:
+            renamed.append(f"this run was made with {_shown(each, kept)} and goes on with {_shown(each, given)}.")
+        else:
+            fail(
+                f"--run: the run in {folder} was made {_with(each, kept)}, and this command has {_has(each, given)}. "
+                "Repeat its command, or choose another folder."
+            )
+    ended = Status.__members__.get(str(content.get("ended")), Status.RUNNING)
+    if changed and ended in FOR_GOOD:
+        fail(f"The run in {folder} has ended for good ({ended.message.rstrip('.').lower()}): start another from its x.")
+    return KeptRun(
+        seed=content["options"]["seed"],
+        history=content["history"],
+        ended=ended,
+        fun_x0=content.get("fun_x0"),
+        changed=tuple(changed),
+        renamed=tuple(renamed),
+    )
+
+
+def _shown(each: Declaration, value: Any) -> str:
+    words = each.words(value)
+    return shorten(shlex.join([each.flag, *words] if each.positional else words), 200)
+
+
+def _with(each: Declaration, value: Any) -> str:
+    return f"without {each.flag}" if value == each.default else f"with {_shown(each, value)}"
+
+
+def _has(each: Declaration, value: Any) -> str:
+    return f"no {each.flag}" if value == each.default else _shown(each, value)
+
+
+def run_in_folder(spec: RunSpec, kept: KeptRun | None, *, progress: bool) -> FinishedRun:
+    """Begin a run in the folder of --run, or go on with the one that it holds. At the end it holds the result too."""
+    folder = spec.options.run
+    assert folder is not None
+    if kept is None:
+        return _begin(folder, spec, progress=progress)
+    try:
+        return _go_on(folder, spec, kept, progress=progress)
+    except OtherRun:
+        if not kept.changed:
+            raise
+        fail(
+            f"{' and '.join(kept.changed)}: this run of {spec.options.method} plans by the limits that it began with; "
+            "start another run for other ones."
+        )
+
+
+def _begin(folder: Path, spec: RunSpec, *, progress: bool) -> FinishedRun:
+    """Write down what is to be run, and run it. A run that is refused leaves nothing behind."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder, spec)
+    except OSError as error:
+        fail(f"--run: {folder} cannot be written: {error.strerror}.")
+    try:
+        return _go_on(folder, spec, None, progress=progress)
+    except BaseException:
+        if not (folder / CHECKPOINT).exists():
+            with contextlib.suppress(OSError):
+                (folder / RUN).unlink()
+                folder.rmdir()
+        raise
+
+
+def _go_on(folder: Path, spec: RunSpec, kept: KeptRun | None, *, progress: bool) -> FinishedRun:
+    checkpoint = Checkpoint(path=folder / CHECKPOINT, every_seconds=spec.options.save_every)
+    finished = run(spec, progress=progress, checkpoint=checkpoint)
+    if kept is not None:
+        finished = dataclasses.replace(finished, resumed=True, earlier_start=kept.fun_x0)
+    try:
+        write_text(folder / RESULT, to_json(as_dict(finished, history=False)))
+        _write(folder, spec, ended=finished.result.status.name, fun_x0=at_start(finished))
+    except OSError as error:
+        warnings.warn(f"{folder} cannot be written any more ({error}).", RuntimeWarning, stacklevel=2)
+    return finished
+
+
+def _write(folder: Path, spec: RunSpec, **known: Any) -> None:
+    """Replace run.json. Known are the status that the run `ended` with, and f(x0) as `fun_x0`."""
+    options = {name: getattr(spec.options, name) for name in KEPT_OPTIONS}
+    content = {"format": FORMAT, "command": "minimize", "options": options, "history": spec.history, **known}
+    write_text(folder / RUN, json.dumps(content, indent=1) + "\n")

@@ -1,0 +1,91 @@
+"""The library's messages in the words of the command line: its arguments become options."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from slgh import checks
+from slgh.cli.declaration import Role, flags, values_of
+from slgh.cli.errors import fail
+from slgh.cli.options import AttackOptions, MinimizeOptions, ProbeOptions, TrainOptions
+from slgh.cli.parse import read_value
+from slgh.method import SLOTS
+
+OPTIONS = (
+    flags(TrainOptions, ProbeOptions, AttackOptions, MinimizeOptions)
+    | {"images": "--inputs: images", "labels": "--inputs: labels"}
+    | {slot: f"--set {slot}" for slot in SLOTS}
+)
+"""Options by the names of the library's arguments."""
+
+
+def explain_argument(error: Exception) -> str:
+    """Return the message of an error about an argument as one about options.
+
+    >>> explain_argument(checks.ArgumentValueError("max_evals", "be an integer >= 1,", 0))
+    '--max-evals must be an integer >= 1, got --max-evals 0.'
+    """
+    if not isinstance(error, checks.ArgumentError):
+        return in_options(str(error))
+    name = as_option(error.name)
+    got = f"{OPTIONS[error.name]} {error.value}" if error.name in OPTIONS else f"{error.name}={error.value!r}"
+    return f"{name} must {error.rule} got {got}.{error.hint}"
+
+
+def in_options(text: str, options: Mapping[str, str] = OPTIONS) -> str:
+    """Return a message with options in the place of arguments, which it puts in backticks.
+
+    >>> in_options('Pass `step=...` (or `step="theory"` with `L1=...`).')
+    'Pass --step NUMBER (or --step theory with --set L1=NUMBER).'
+    """
+    parts = text.split("`")
+    for i in range(1, len(parts) - 1, 2):
+        parts[i] = as_option(parts[i], options)
+    if len(parts) % 2 == 0:
+        parts[-1] = f"`{parts[-1]}"  # one without a partner
+    return "".join(parts)
+
+
+def as_option(text: str, options: Mapping[str, str] = OPTIONS) -> str:
+    """Return an argument, alone or with a value, as it is typed.
+
+    >>> as_option("max_evals"), as_option("pixels=(0, 255)"), as_option("momentum")
+    ('--max-evals', '--pixels 0,255', '`momentum`')
+    """
+    name, sign, value = text.partition("=")
+    shown = "NUMBER" if value == "..." else value.strip("'\"()").replace(", ", ",")
+    if name in options:
+        return f"{options[name]} {shown}" if sign else options[name]
+    return f"--set {name}={shown}" if sign else f"`{text}`"
+
+
+def as_options(arguments: Mapping[str, Any]) -> str:
+    """Return arguments of the library as they are typed.
+
+    >>> as_options({"t1": 1.5, "max_iter": 20000})
+    '--t1 1.5 --max-iter 20000'
+    """
+    shown = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in arguments.items()}
+    return " ".join(f"{OPTIONS[name]} {value}" for name, value in shown.items())
+
+
+def read_parameters(options: MinimizeOptions | AttackOptions, arguments: Collection[str]) -> dict[str, Any]:
+    """Return the hyperparameters: those with an option of their own, and NAME=VALUE of --set for the others.
+
+    `arguments` of the library are none.
+    """
+    params = {name: value for name, value in values_of(options, Role.PARAMETER).items() if value is not None}
+    for setting in options.settings:
+        name, sign, text = setting.partition("=")
+        name = name.strip()
+        if not (sign and name.isidentifier() and text.strip()):
+            fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
+        if name in params:
+            fail(f"--set {name}: {name} is given twice.")
+        if name in arguments:
+            own = flags(type(options))
+            instead = f"pass {own[name]}" if name in own else "the command line does not take it"
+            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
+        params[name] = read_value(text.strip())
+    return params
