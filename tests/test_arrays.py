@@ -562,11 +562,10 @@ class TestBounds:
         box = read_bounds(pairs, len(pairs), dtype)
         assume(box is not None and not np.isinf(np.maximum(box.low, -box.high)).any())
         assert box is not None
-        with np.errstate(all="ignore"):
-            point = to_library(np.full((1, len(pairs)), x, dtype), library)
         native = Box(*(None if side is None else to_library(side, library) for side in box))
         with np.errstate(all="ignore"):
-            found, sign = native.reflect(point, backend_of(point).xp)
+            start = to_library(np.full((1, len(pairs)), x, dtype), library)
+            found, sign = native.reflect(start, backend_of(start).xp)
         point = np.asarray(found)[0]
         assert np.isfinite(point).all()
         slack = np.finfo(dtype).tiny if library == "jax" else 0  # XLA takes subnormal numbers for 0

@@ -515,6 +515,7 @@ def test_a_smoothed_formula_can_be_pickled_and_called() -> None:
     assert F([1.0, 2.0]) == F.value([1.0, 2.0], 0.0)
 
 
+@pytest.mark.slow
 def test_a_function_of_one_linear_form_is_averaged_along_it() -> None:
     F = slgh.smooth("3*tanh(a + 2*b - c + 0.5*x + y)", fallback="quadrature")
     x, t = np.array([0.1, 0.2, 0.3, 0.4, 0.5]), 0.7

@@ -431,6 +431,7 @@ def test_the_noise_aware_step_checks_itself(wrong: dict[str, float]) -> None:
 # Guesses of L0 and L1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_grad", [False, True])
 @pytest.mark.parametrize(("problem", "radius"), [(slgh.problems.wells(2), 6.0), (slide(2), 3.0), (chain(2), 2.0)])
 def test_smoothness_is_found_in_two_variables_and_never_above_the_truth(

@@ -40,6 +40,7 @@ def test_any_number_of_workers_gives_the_same_result() -> None:
         assert_same(run(workers), alone)
 
 
+@pytest.mark.slow
 def test_maps_executors_and_pools_are_workers() -> None:
     alone, used = run(None), []
 
