@@ -87,3 +87,8 @@ def test_what_all_tests_import_loads_neither_jax_nor_pytorch() -> None:
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent).stdout
     assert loaded.strip() == ""
+
+
+def test_test_modules_do_not_import_each_other() -> None:
+    for file in Path(__file__).parent.glob("*.py"):
+        assert not [module for module in imported_modules(file) if module.startswith("test_")], file
