@@ -120,7 +120,7 @@ def code_digest(source: Path = SOURCE) -> str:
 
     Taken once a process, since a process goes on with the code that it began with.
     """
-    parts = ("engine", "oracles", "schedules", "updates", "backends", "compose.py", "method.py", "minimize.py")
+    parts = ("engine", "auto", "oracles", "schedules", "updates", "backends", "method.py", "minimize.py")
     files = (file for part in parts for file in [source / part, *sorted((source / part).rglob("*.py"))])
     digest = hashlib.sha256()
     for file in files:
