@@ -189,7 +189,7 @@ def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[st
             history.record(row)
         if k in ends:
             which = active == active[-1]
-            history.end(which, row)
+            history.close(active[which], {name: row.figures[name][which] for name in history.columns})
             active = active[~which]
     if history.iterations is None:
         return history.arrays()

@@ -1,4 +1,4 @@
-"""The compiled loop: blocks of iterations, which the host sees when they come back."""
+"""The compiled loop: blocks of iterations on the device. The host sees the state between two blocks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ from slgh.engine.step import StepState, map_leaves
 from slgh.result import Status
 
 BLOCK_SECONDS = 0.05
-"""Approximate duration of a block: limits in seconds, Ctrl-C and the progress bar wait for its end."""
+"""Intended duration of a block. Limits in seconds, Ctrl-C and the progress bar wait for its end."""
 
 
 class BlockLoop:
-    """Driver of a compiled loop. All problems, or one per slot, stay in it until all have ended."""
+    """Driver of a compiled loop. All problems, or one per slot, stay in it until all have ended.
+
+    It has the same methods as PythonLoop.
+    """
 
     def __init__(
         self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop[Carry], *, masked: bool
@@ -45,15 +48,20 @@ class BlockLoop:
         """Run a block on the device."""
         return self._loop.advance(*request)
 
+    def compiled_functions(self, functions: Vectorized) -> Any:
+        """Return the user's functions for queries outside the loop."""
+        return self._loop.compiled_functions(functions)
+
     def advance(self, state: RunState, last: int | None) -> Generator[Advance, Any, Advanced]:
-        """Do a block of iterations, record them, and end the problems that they end. `last` is where it must stop."""
+        """Do a block of iterations that ends at iteration `last` at the latest, record it, and end problems."""
         config, host, history = self.config, self.config.backend.host, self.recorder.history
         carry, k = state.carry, state.k
         assert carry is not None
-        n, began = self._block_size(state, carry, last), time.monotonic()
+        n, started = self._block_size(state, carry, last), time.monotonic()
         x_before = host(carry.state.x) if self.recorder.callback else None
         after, records, finite = yield Advance(carry, k, n, history.stride)
         if finite < n:
+            # A value was not finite, so the block was discarded. Repeat the iterations before it, then mask values.
             n = finite
             if n:
                 after, records, _ = yield Advance(carry, k, n, history.stride)
@@ -61,19 +69,19 @@ class BlockLoop:
         if not n:
             return Advanced(state, None)
         status, nit = host(after.status), host(after.nit)
-        self._set_pace(n, time.monotonic() - began)
+        self._set_pace(n, time.monotonic() - started)
         used = self._evaluations(state, k + n)
         members, live = state.members, state.status[state.members] == Status.RUNNING
-        upto = nit + state.began[0, members]
-        reached = int(upto[live].max())
+        stopped_at = nit + state.began[0, members]
+        reached = int(stopped_at[live].max())  # less than k + n if all problems have ended before
         nfev, njev = (int(number) for number in used[reached - k - 1])
         self.noise.mark(reached)
         state = state._replace(carry=after, current=after.state, k=reached, nfev=nfev, njev=njev)
         self._record(state, k, used, records)
-        over = live & (status != Status.RUNNING)
-        counts = np.vstack([nit[over], used[upto[over] - k - 1].T - state.began[1:, members[over]]])
+        ended = live & (status != Status.RUNNING)
+        counts = np.vstack([nit[ended], used[stopped_at[ended] - k - 1].T - state.began[1:, members[ended]]])
         iterated = state.active
-        state = _ended(state, members[over], status[over], counts)
+        state = state.end(members[ended], status[ended], counts)
         position = None
         if x_before is not None:
             x = self.recorder.position.x.copy()
@@ -83,7 +91,7 @@ class BlockLoop:
             state = state.gather(host, in_place=config.batch_size is not None)
         return Advanced(state, position)
 
-    def end(self, state: RunState, ended: NDArray[np.bool_], status: Any) -> RunState:
+    def end_all(self, state: RunState, status: Status) -> RunState:
         """End all active problems. The loop is not used again."""
         state = state.gather(self.config.backend.host, in_place=self.config.batch_size is not None)
         return state.end(state.active, status)
@@ -118,7 +126,7 @@ class BlockLoop:
         self._pace = int(min(max(BLOCK_SECONDS * n / max(seconds, 1e-9), self._pace / 2), 2 * self._pace)) or 1
 
     def _block_size(self, state: RunState, carry: Carry, last: int | None) -> int:
-        """Return the number of iterations until the host looks again. One that fits is known to fit."""
+        """Return the number of iterations of the next block, at least 1: the caller knows that one is affordable."""
         config, stride, saver = self.config, self.recorder.history.stride, self.recorder.saver
         if self.recorder.callback is not None:
             return 1
@@ -143,7 +151,7 @@ class BlockLoop:
         return np.asarray(np.cumsum(each, axis=0) + np.array([state.nfev, state.njev]))
 
     def _record(self, state: RunState, k: int, used: NDArray[np.int64], records: Records) -> None:
-        """Put a block that began with iteration k into the history."""
+        """Record a block that began with iteration k, and the last row of each problem."""
         history, config, members = self.recorder.history, self.config, state.members
         assert state.carry is not None
         wanted = list(range(-k % history.stride, state.k - k, history.stride))
@@ -156,17 +164,9 @@ class BlockLoop:
                     history.record(HistoryRow(k + i, int(used[i, 0]), members, figures))
         columns = {
             name: config.inside(config.backend.host(column)) if name == "x" else config.backend.host(column)
-            for name, column in zip(history.columns, state.carry.seen, strict=False)
+            for name, column in zip(self.recorder.columns, state.carry.seen, strict=True)
         }
         history.close(members, columns)
-
-
-def _ended(state: RunState, ended: NDArray[np.intp], status: NDArray[Any], counts: NDArray[np.int64]) -> RunState:
-    """Book the end of these problems, each after as many iterations and evaluations as `counts` (3, n) says."""
-    all_status, all_counts = state.status.copy(), state.counts.copy()
-    all_status[ended], all_counts[:, ended] = status, counts
-    active = np.sort(state.members[all_status[state.members] == Status.RUNNING])
-    return state._replace(status=all_status, counts=all_counts, active=active)
 
 
 def compile_loop(
@@ -177,8 +177,8 @@ def compile_loop(
     functions: Vectorized,
     *,
     masked: bool,
-) -> tuple[BlockLoop, RunState, CompiledLoop[Carry]] | str:
-    """Compile the loop, and return its driver with the state that it starts from, or the reason why there is none."""
+) -> tuple[BlockLoop, RunState] | str:
+    """Compile the loop. Return its driver and the state that it starts from, or the reason why there is none."""
     backend, members = config.backend, _slots(state, config)
     noise.assign(members, state.began[0, members])
     carry, data = _carry_of(state, members, config, recorder), config.data
@@ -190,11 +190,11 @@ def compile_loop(
         noise.assign(state.members, state.began[0, state.members])
         return found
     driver = BlockLoop(config, noise, recorder, found, masked=masked)
-    return driver, state._replace(members=members, carry=carry, current=carry.state), found
+    return driver, state._replace(members=members, carry=carry, current=carry.state)
 
 
 def _slots(state: RunState, config: RunConfig) -> NDArray[np.intp]:
-    """Return the problems in the loop: all, or one per slot, with some that have ended if there are too few others."""
+    """Return the problems in the loop: all, or one per slot. Problems that have ended fill up the slots."""
     if config.batch_size is None:
         return np.arange(state.status.size)
     ended = np.flatnonzero(state.status != Status.RUNNING)
@@ -202,7 +202,7 @@ def _slots(state: RunState, config: RunConfig) -> NDArray[np.intp]:
 
 
 def _carry_of(state: RunState, rows: NDArray[np.intp], config: RunConfig, recorder: Recorder) -> Carry:
-    """Return the carry of some of all problems."""
+    """Return the carry of the problems `rows`, from the state of all problems on the host."""
     to_library = config.backend.to_library
     nit = np.where(state.status == Status.RUNNING, state.k - state.began[0], state.counts[0])
     return Carry(
@@ -222,7 +222,7 @@ def _program(
     *,
     masked: bool,
 ) -> tuple[CompiledStep, Inputs]:
-    """Return what to compile, and the numbers that it takes."""
+    """Return the step to compile, and its inputs."""
     step, limits = config.step, config.limits
     method = step.method
     if method.planned:

@@ -1,4 +1,4 @@
-"""A record of the run, thinned so that it never grows beyond a given number of rows."""
+"""Record of a run, thinned so that it never has more than a given number of rows."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.engine.checkpoint import expect
 
-ELEMENTS = 4_000_000
-"""A column holds at most about this many numbers, whatever the number of problems."""
+MAX_COLUMN_NUMBERS = 4_000_000
+"""Approximate maximum number of elements in a column of one number per problem, for any number of problems."""
 
 RECENT = 1024
-"""Maximum number of rows kept as HistoryRow objects. More of them are packed into arrays: a row takes about 24 times
-the memory of its numbers. The default history is shorter and is packed only at the end of the run."""
+"""Number of rows kept as HistoryRow objects before they are packed into arrays. An object takes about 24 times the
+memory of its numbers. The default history has fewer rows and is packed only at the end of the run."""
 
 
 class HistoryRow(NamedTuple):
-    """What is recorded of an iteration, of the problems that were active: the figures by their columns' names."""
+    """Record of one iteration of the active problems."""
 
     iteration: int
     nfev: int
     active: NDArray[np.intp]
-    figures: dict[str, Any]
+    figures: dict[str, NDArray[Any]]
+    """Entries (active problems, ...) by the name of their column."""
 
 
 class History:
-    """Every `stride`-th iteration; when the record is full, every other row goes and the stride doubles.
+    """Rows of every `stride`-th iteration. When the record is full, every other row is dropped and the stride doubles.
 
     Parameters
     ----------
     keep
-        How many rows at most; "full": all of them; "x": all of them, with the iterates; None, 0 or False: nothing.
+        Maximum number of rows. "full": no maximum. "x": no maximum, with the iterates. None, 0 or False: no rows.
     B
-        The number of problems. Those that have ended repeat their last row.
+        Number of problems. Problems that have ended repeat their last row.
     watched
-        Further columns.
+        Names of further columns.
     iterations
-        Where problems begin at different times: how many iterations each may have. The stride is then what it would be
-        at the end, so that problems that begin at its multiples are recorded at the same of their own iterations.
+        Maximum number of iterations per problem, if problems begin at different times. The stride is then constant,
+        and problems begin at its multiples. So all problems are recorded at the same numbers of their own iterations.
     """
 
     def __init__(
@@ -54,26 +55,26 @@ class History:
         self.with_x = keep == "x"
         self.B = B
         self.columns = ("fun", "t", "fun_best", *(("x",) if self.with_x else ()), *watched)
-        """What is recorded of each problem."""
+        """Names of the columns with an entry per problem."""
         self.limit: float = math.inf
         if not isinstance(keep, str):
-            self.limit = max(2, min(int(keep), ELEMENTS // B)) if keep else 0
+            self.limit = max(2, min(int(keep), MAX_COLUMN_NUMBERS // B)) if keep else 0
         self.stride = 1
         self.iterations = iterations
         while iterations is not None and self.limit and -(-iterations // self.stride) >= self.limit:
             self.stride *= 2
         self._blocks: list[dict[str, NDArray[Any]]] = []
-        """All rows but the recent ones, in arrays along the first axis: see `_packed`."""
+        """All rows but the recent ones, as arrays: see `_packed`."""
         self._recent: list[HistoryRow] = []
         self.size = 0
         """Number of rows."""
         self.ended: dict[str, NDArray[Any]] = {}
-        """The last figures of the problems that have ended, in arrays over all problems."""
+        """Last entries of problems, (B, ...) by the name of their column. They fill the rows after a problem's end."""
         self.closed = np.zeros(B, bool)
-        """Of which problems there are such."""
+        """True for problems whose entries in `ended` are set."""
 
     def wants(self, k: int) -> bool:
-        """Whether iteration k is to be recorded."""
+        """Return True if iteration k is to be recorded."""
         return self.limit != 0 and k % self.stride == 0
 
     def record(self, row: HistoryRow) -> None:
@@ -100,9 +101,9 @@ class History:
     def _packed(self, rows: list[HistoryRow]) -> dict[str, NDArray[Any]]:
         """Pack rows into arrays.
 
-        Columns are (rows, B, ...), with the last figures of the problems that have ended. Where problems begin at
-        different times, a column instead holds the active problems' figures, one row after another: `sizes` has the
-        number of problems per row, and `active` which ones.
+        Columns are (rows, B, ...), and problems that have ended repeat their last entries. If problems begin at
+        different times, columns have the entries of the active problems only, one row after the other. `sizes` is then
+        the number of problems per row, and `active` names them.
         """
         packed: dict[str, NDArray[Any]] = {
             "iteration": np.array([row.iteration for row in rows], int),
@@ -123,18 +124,9 @@ class History:
         blocks = self._all_blocks()
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
-    def end(self, which: NDArray[np.bool_], row: HistoryRow) -> None:
-        """These of the active problems end with this row."""
-        for name in self.columns:
-            part = row.figures[name]
-            if name not in self.ended:
-                self.ended[name] = np.zeros((self.B, *part.shape[1:]), part.dtype)
-            self.ended[name][row.active[which]] = part[which]
-        self.closed[row.active[which]] = True
-
-    def close(self, problems: NDArray[np.intp], columns: dict[str, NDArray[Any]]) -> None:
-        """Keep these as the last figures of problems, should they end here."""
-        for name, last in columns.items():
+    def close(self, problems: NDArray[np.intp], figures: dict[str, NDArray[Any]]) -> None:
+        """Set the last entries of n problems, (n, ...) per column. They are set again if a problem continues."""
+        for name, last in figures.items():
             if problems.size == self.B:
                 self.ended[name] = last
                 continue
@@ -144,25 +136,31 @@ class History:
         self.closed[problems] = True
 
     def reopen(self) -> None:
-        """Continue problems that had ended."""
+        """Continue all problems."""
         self.closed[:] = False
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Columns with a leading axis of recorded iterations, those of the problems as (rows, B, ...)."""
+        """Return "iteration" and "nfev", (rows,), and the columns, (rows, B, ...)."""
         if self.size:
             return self._joined()
         none: dict[str, NDArray[Any]] = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
         return none | {name: np.empty((0, self.B)) for name in self.columns}
 
     def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> dict[str, NDArray[Any]]:
-        """The columns by the problems' own iterations, of which each had `nit` (B,) from the one it `began` in.
+        """Return the columns by each problem's own iterations, if problems begin at different times.
 
-        `before` and `each` are evaluations: before the first iteration, and in each.
+        Parameters
+        ----------
+        began, nit
+            (B,) iteration of the run in which each problem began, and the number of its iterations.
+        each, before
+            Evaluations per iteration, and before the first one.
         """
         blocks = self._all_blocks()
         R = -(-int(nit.max(initial=0)) // self.stride) if blocks else 0
         iteration = np.arange(R) * self.stride
         columns: dict[str, NDArray[Any]] = {"iteration": iteration, "nfev": before + (iteration + 1) * each}
+        # The row of each entry, and the last row of each problem.
         own = [(np.repeat(rows["iteration"], rows["sizes"]) - began[rows["active"]]) // self.stride for rows in blocks]
         reached = np.full(self.B, -1)
         for rows, r in zip(blocks, own, strict=True):
@@ -180,18 +178,21 @@ class History:
         return columns
 
     def _filled(self, name: str, row: HistoryRow) -> NDArray[Any]:
-        """A row's figure of all problems."""
-        part: NDArray[Any] = row.figures[name]
-        if row.active.size < self.B:
-            # A run resumed from a checkpoint without history does not know the figures of problems that had ended.
-            unknown = name not in self.ended
-            filled = np.full((self.B, *part.shape[1:]), np.nan, part.dtype) if unknown else self.ended[name].copy()
-            filled[row.active] = part
-            return filled
-        return part
+        """Return one column of a row for all problems, (B, ...)."""
+        part = row.figures[name]
+        if row.active.size == self.B:
+            return part
+        # A run resumed from a checkpoint without history does not know the entries of problems that had ended.
+        unknown = name not in self.ended
+        filled = np.full((self.B, *part.shape[1:]), np.nan, part.dtype) if unknown else self.ended[name].copy()
+        filled[row.active] = part
+        return filled
 
     def saved(self) -> dict[str, NDArray[Any]]:
-        """What `load` goes on from: the columns; or rows as they are, where each has problems of its own."""
+        """Return the arrays that `load` continues from.
+
+        If problems begin at different times, a row has the entries of its active problems, padded to equal length.
+        """
         if self.iterations is None:
             return self.arrays()
         if not self.size:
@@ -217,9 +218,16 @@ class History:
         *,
         closed: NDArray[np.bool_],
     ) -> None:
-        """Continue from what was `saved`. A column has one number per problem, or what `shapes` says, (B, ...).
+        """Continue from a checkpoint.
 
-        `closed` is True for problems that have ended.
+        Parameters
+        ----------
+        columns, ended, stride
+            The arrays of `saved`, and the attributes of these names.
+        shapes
+            Shape (B, ...) of the columns with more than one number per problem.
+        closed
+            (B,) True for problems that have ended.
         """
         self.closed = closed
         self._check(columns, ended, {name: shapes.get(name, (self.B,))[1:] for name in self.columns})
@@ -236,7 +244,7 @@ class History:
     def _check(
         self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], each: dict[str, tuple[int, ...]]
     ) -> None:
-        """Raise unless the columns of a checkpoint fit; `each` is the shape of one problem's figures."""
+        """Raise ValueError unless the arrays of a checkpoint fit. `each` has the shape of an entry per column."""
         if ended and ended.keys() != each.keys():
             raise ValueError("its history lacks columns")
         for name in ended:

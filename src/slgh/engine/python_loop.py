@@ -20,14 +20,14 @@ from slgh.result import Status
 
 
 class Advanced(NamedTuple):
-    """State after one or more iterations, and the members' position in the last one for the callback."""
+    """State after one or more iterations, and the position in the last one for the callback, if there is one."""
 
     state: RunState
     position: Position | None
 
 
 class PythonLoop:
-    """Iterations of the active problems on the host."""
+    """Iterations of the active problems, one at a time. Problems that end leave it."""
 
     def __init__(self, config: RunConfig, noise: NoiseSource, recorder: Recorder, counter: Counter) -> None:
         self.config, self.noise, self.recorder, self.counter = config, noise, recorder, counter
@@ -41,11 +41,11 @@ class PythonLoop:
         return loop
 
     def advance(self, state: RunState, last: int | None) -> Generator[Query, Any, Advanced]:
-        """Do one iteration, record it, and end the problems that it ends."""
+        """Do one iteration, record it, and end problems. `last` is for the loop that advances in blocks."""
         config, host, history = self.config, self.config.backend.host, self.recorder.history
         first = state.k % self.step_config.method.oracle.period == 0
         k: Any = state.k
-        if config.batch_size is not None:
+        if config.batch_size is not None:  # every problem has its own iteration
             k = config.backend.native(state.k - state.began[0, state.members])
         current, info = yield from step(state.current, k, first, self.noise, self.step_config)
         state = state._replace(current=current, k=state.k + 1, nfev=self.counter.nfev, njev=self.counter.njev)
@@ -78,10 +78,11 @@ class PythonLoop:
         return status_after(seen, config.limits)
 
     def _end(self, state: RunState, info: Info, ended: NDArray[np.bool_], status: NDArray[Any]) -> RunState:
-        """End these members, and continue with the others."""
+        """End these members after the iteration `info`, and continue with the others."""
         config, host = self.config, self.config.backend.host
         if self.recorder.history.limit:
-            self.recorder.history.end(ended, self.recorder.row(state, info))
+            row, history = self.recorder.row(state, info), self.recorder.history
+            history.close(row.active[ended], {name: row.figures[name][ended] for name in history.columns})
         # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the last step.
         here = status == Status.WATCHED
         if config.stochastic:
@@ -89,19 +90,23 @@ class PythonLoop:
         if here.any():
             x = np.where(here[:, None], host(info.x), host(state.current.x))
             state = state._replace(current=state.current._replace(x=config.backend.native(x)))
-        return self.end(state, ended, status)
+        return self._remove(state, ended, status[ended])
 
-    def end(self, state: RunState, ended: NDArray[np.bool_], status: Any) -> RunState:
-        """End these of the members with a status, or one status each."""
+    def end_all(self, state: RunState, status: Status) -> RunState:
+        """End all active problems."""
+        return self._remove(state, np.ones(state.active.size, bool), status)
+
+    def _remove(self, state: RunState, ended: NDArray[np.bool_], status: Any) -> RunState:
+        """End these members with one status, or one per problem, and remove them from the loop."""
         config, left = self.config, np.flatnonzero(~ended)
         state = state.gather(config.backend.host, in_place=config.batch_size is not None)
-        state = state.end(state.members[ended], np.broadcast_to(status, ended.shape)[ended])
+        state = state.end(state.members[ended], status)
         rows = config.backend.index(left)
         self.noise.keep(left)
         return state._replace(current=map_leaves(lambda leaf: leaf[rows], state.current), members=state.active)
 
     def add(self, state: RunState, new: NDArray[np.intp]) -> RunState:
-        """Append waiting problems to those that run."""
+        """Append waiting problems to the members."""
         config, concat = self.config, self.step_config.ctx.xp.concat
         rows = map_leaves(lambda leaf: config.backend.native(leaf[new]), state.full)
         self.noise.append(new, state.k)

@@ -194,11 +194,9 @@ class Run:
     def _end_all(self, status: Status) -> None:
         """End all problems, those that have not begun included."""
         waiting = self.state.waiting() if self.config.batch_size is not None else np.arange(0)
-        self.state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
-        state = self.loop.end(self.state, np.ones(self.state.active.size, bool), status)
-        all_status, counts = state.status.copy(), state.counts.copy()
-        all_status[waiting], counts[1, waiting] = status, self.config.start_evals
-        self.state = state._replace(status=all_status, counts=counts)
+        state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        state = self.loop.end_all(state, status)
+        self.state = state.end(waiting, status, counts=np.array([[0], [self.config.start_evals], [0]]))
 
     def _refill(self) -> None:
         """Fill freed slots with waiting problems.
@@ -290,7 +288,8 @@ class Run:
                 mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
             found = compile_loop(self.state, config, self.noise, self.recorder, mapped, masked=self._masked)
             if not isinstance(found, str):
-                self.loop, self.state, loop = found
+                loop, self.state = found
+                self.loop = loop
                 return mapped if self.strategy is None else loop.compiled_functions(mapped)
             reason = found
         if compiled:

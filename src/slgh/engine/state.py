@@ -1,4 +1,4 @@
-"""What changes during a run: the state that a step maps to the next one, and the counts around it."""
+"""RunState: everything that changes during a run, and the state before its first iteration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST_INDEX = 2**31 - 1
 class RunState(NamedTuple):
     """Everything that changes during a run of B problems, except the position of the noise.
 
-    `current` is computed with, in arrays of the backend. Everything else is in NumPy arrays on the host.
+    The loop computes with `current`, in arrays of the backend. Everything else is in NumPy arrays on the host.
     """
 
     current: StepState
@@ -36,7 +36,7 @@ class RunState(NamedTuple):
     active: NDArray[np.intp]
     """Problems that have begun and not ended."""
     status: NDArray[np.int64]
-    """(B,) a Status each."""
+    """(B,) Status of each problem."""
     began: NDArray[np.int64]
     """(3, B) k, nfev and njev when each problem began."""
     counts: NDArray[np.int64]
@@ -47,7 +47,7 @@ class RunState(NamedTuple):
     """Evaluations of f per problem, up to the last completed iteration."""
     njev: int = 0
     carry: Carry | None = None
-    """What a compiled loop maps to the next one. `current` is part of it."""
+    """State of a compiled loop, None in a Python loop. `current` is part of it."""
 
     @property
     def evaluations(self) -> int:
@@ -66,23 +66,26 @@ class RunState(NamedTuple):
         full = map_leaves(lambda old, new: self.spread(old, host(new), in_place=in_place), self.full, self.current)
         return self._replace(full=full)
 
-    def end(self, ended: NDArray[np.intp], status: Any) -> RunState:
-        """Book the end of these problems after iteration k. They stay in `current`."""
-        all_status, counts = self.status.copy(), self.counts.copy()
-        all_status[ended] = status
-        counts[:, ended] = np.array([[self.k], [self.nfev], [self.njev]]) - self.began[:, ended]
-        return self._replace(
-            status=all_status, counts=counts, active=self.active[all_status[self.active] == Status.RUNNING]
-        )
+    def end(self, ended: NDArray[np.intp], status: Any, counts: NDArray[np.int64] | None = None) -> RunState:
+        """End these n problems, with one status or one per problem. They stay in `current`.
+
+        `counts` are their nit, nfev and njev, (3, n) or (3, 1). None: they end after the current iteration.
+        """
+        if counts is None:
+            counts = np.array([[self.k], [self.nfev], [self.njev]]) - self.began[:, ended]
+        all_status, all_counts = self.status.copy(), self.counts.copy()
+        all_status[ended], all_counts[:, ended] = status, counts
+        active = self.active[all_status[self.active] == Status.RUNNING]
+        return self._replace(status=all_status, counts=all_counts, active=active)
 
     def waiting(self) -> NDArray[np.intp]:
-        """Return the problems that have not begun, in their order."""
+        """Return the problems that have not begun, in ascending order."""
         running = np.flatnonzero(self.status == Status.RUNNING)
         return running[~np.isin(running, self.active)]
 
 
 def slices(rows: NDArray[np.intp], size: int | None) -> list[NDArray[np.intp]]:
-    """Split problems into groups that may run at the same time."""
+    """Split problems into groups of at most `size`, which may run at the same time. None: one group."""
     n = max(1, size or rows.size)
     return [rows[i : i + n] for i in range(0, rows.size, n)]
 
@@ -159,7 +162,7 @@ def draw_picks(keys: list[tuple[int, int]], T: int | None, burn_in: int, *, exac
 
 
 def first_floor(x: NDArray[Any], t: NDArray[Any], method: Method) -> NDArray[Any]:
-    """Return the smallest t of each problem: the user's, or where a difference of f would be rounding."""
+    """Return the floor of t of each problem, (B,): the user's, or the t below which differences of f are rounding."""
     if method.floor is not None:
         floor = np.full_like(t, method.floor)
     elif method.oracle.rounding is None:
