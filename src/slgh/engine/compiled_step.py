@@ -1,6 +1,6 @@
-"""One iteration of a compiled loop: nothing here depends on values in Python.
+"""One iteration of a compiled loop. No branch in Python depends on values in arrays, so that it can be traced.
 
-Problems that end are frozen where they are. The host sees it when the block of iterations comes back.
+Problems that end are frozen where they are. The host learns of it after the block of iterations.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ from typing import Any, NamedTuple
 from slgh.backends.masking import AssumeFinite, Masked, where
 from slgh.engine.bounds import Box
 from slgh.engine.objective import Vectorized
+from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
 from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
 from slgh.engine.termination import Limits, Seen, status_after
+from slgh.method import Method
 from slgh.protocols import Array, Context, Leaves, Noise, Watch
 from slgh.result import Status
 
 
 class Carry(NamedTuple):
-    """The state of all problems in a compiled loop, and how far each has come."""
+    """State of a compiled loop: the state of its problems, and the progress of each."""
 
     state: StepState
     status: Array
-    """(B,) a Status each."""
+    """(B,) Status of each problem."""
     nit: Array
-    """(B,) iterations of each."""
+    """(B,) iterations that each problem has completed."""
     seen: Leaves
     """Columns of the history for the last iteration of each problem."""
 
@@ -42,11 +44,11 @@ class Inputs(NamedTuple):
     target: Any
     tail_from: Any
     last: Any = None
-    """Iterations of each problem, if the loop ends problems that have had them."""
+    """Maximum number of iterations per problem, if the loop itself ends problems that have completed them."""
 
 
 class Advance(NamedTuple):
-    """Request to the driver of the run: n iterations, starting with the k-th."""
+    """Request to run n iterations of a compiled loop, starting with the k-th."""
 
     carry: Carry
     k: int
@@ -64,7 +66,7 @@ class CompiledStep:
     functions: Vectorized = field(compare=False)
     """The user's functions, without their args."""
     fingerprint: Hashable = None
-    """What the functions compute, for a compiler that caches its code."""
+    """Identifies what the functions compute, for a compiler that caches its code."""
     ctx: Context
     watch: Watch | None
     columns: tuple[str, ...]
@@ -72,16 +74,22 @@ class CompiledStep:
     penalize: bool
     period: int
     masked: bool
-    """True if values may be other than finite. If False, an iteration that meets one is discarded."""
+    """True if values may be NaN or infinite. If False, a block that meets such a value is discarded."""
     ends: bool
     """True if a problem may end, so that it has to be frozen."""
     exhausted: Status | None = None
-    """Status of a problem that has had its iterations. None: the host ends all problems together."""
+    """Status of a problem that has completed its iterations. None: the host ends all problems together."""
 
     def iterate(
         self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
     ) -> tuple[Carry, Array | bool, tuple[int, int]]:
-        """Return the next carry, whether all values were finite, and the values and gradients evaluated per problem."""
+        """Do iteration k of all problems.
+
+        Returns
+        -------
+        tuple
+            The next carry, True if all values were finite, and the numbers of values and gradients per problem.
+        """
         xp = self.ctx.xp
         assumed = AssumeFinite(xp)
         method, functions = self.bind(inputs)
@@ -95,25 +103,25 @@ class CompiledStep:
             watch=self.watch,
         )
         queries = step(carry.state, k, first, noise, config)
-        values, evaluated = None, {True: 0, False: 0}
+        values, counter = None, Counter()
         while True:
             try:
                 query = queries.send(values)
             except StopIteration as end:
                 state, info = end.value
                 break
-            evaluated[query.what in ("fun", "F")] += query.points.shape[1]
+            counter.add(query)
             values = functions.answer(query, inputs.data)
         carry = self._freeze(carry, state, info, inputs)
-        return carry, self.masked or assumed.holds(), (evaluated[True], evaluated[False])
+        return carry, self.masked or assumed.holds(), (counter.nfev, counter.njev)
 
-    def bind(self, inputs: Inputs) -> tuple[Any, Vectorized]:
-        """Return the method and the functions with their numbers."""
+    def bind(self, inputs: Inputs) -> tuple[Method, Vectorized]:
+        """Return the method and the functions with the numbers of `inputs`."""
         method, args = combine(self.structure, iter(inputs.numbers))
         return method, dataclasses.replace(self.functions, args=args)
 
     def _freeze(self, carry: Carry, state: StepState, info: Info, inputs: Inputs) -> Carry:
-        """End problems, and keep those as they are that had ended before."""
+        """Return the carry after an iteration. Problems that had ended before it keep their old state."""
         xp, stochastic = self.ctx.xp, self.ctx.stochastic
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
@@ -139,10 +147,10 @@ class CompiledStep:
             carry.status,
         )
         # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the step.
-        stays = [Status.WATCHED] if info.watched is not None else []
+        without_step = [Status.WATCHED] if info.watched is not None else []
         if stochastic and inputs.target is not None:
-            stays.append(Status.TARGET)
-        for reason in stays:
+            without_step.append(Status.TARGET)
+        for reason in without_step:
             state = state._replace(x=where(status == int(reason), info.x, state.x, xp))
         live = carry.status == int(Status.RUNNING)
 

@@ -1,4 +1,4 @@
-"""Requests to evaluate the user's function, and the record of answers that a resumed run need not ask for again."""
+"""Requests to evaluate the user's function, and the answers that a resumed run can use again."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ class Evaluate(NamedTuple):
 
 
 class Counter:
-    """Evaluations per problem that have been done, those of an unfinished iteration included."""
+    """Number of evaluations per problem, including those of an unfinished iteration."""
 
     def __init__(self, nfev: int = 0, njev: int = 0) -> None:
         self.nfev, self.njev = nfev, njev
 
     def add(self, query: Query, points: int | None = None) -> None:
-        """Count all points of a query, or those of `points` points of all problems together."""
+        """Count the points of a query or, if it was interrupted, the `points` of all problems that were begun."""
+        # Evaluations are counted per problem, so round up.
         n = query.points.shape[1] if points is None else -(-points // max(1, query.points.shape[0]))
         if query.what in ("fun", "F"):
             self.nfev += n
@@ -50,12 +51,14 @@ class Answers:
         self.received: dict[int, Any] = {}
         """Values received for the current query, by the index of the point among the points of all problems."""
         self.begun = 0
-        """Number of points in the current query whose evaluation has started, also in an earlier sitting."""
+        """Number of points in the current query whose evaluation has started, before or after a resume."""
         self._complete: list[Array] = []
+        """Answers to earlier queries of the iteration."""
         self._replayed: list[Array] = []
+        """Answers of a checkpoint that have not been used yet."""
 
     def clear(self) -> None:
-        """Forget everything: the iteration is complete."""
+        """Forget all answers: the iteration is complete."""
         self._complete = []
 
     def replay(self, query: Query) -> Array | None:
@@ -73,13 +76,13 @@ class Answers:
         return None
 
     def complete(self, values: Array) -> Array:
-        """Keep a complete answer, and go on to the next query."""
+        """Keep the complete answer to the current query."""
         self._complete.append(values)
         self.received, self.begun = {}, 0
         return values
 
     def saved(self, stack: Callable[[list[Any]], Array], host: Callable[[Array], NDArray[Any]]) -> dict[str, Any]:
-        """Return what `load` needs, as arrays."""
+        """Return the arrays that `load` continues from."""
         arrays = {f"{i:06d}": host(values) for i, values in enumerate(self._complete + self._replayed)}
         if self.received:
             arrays["values"] = host(stack(list(self.received.values())))

@@ -1,5 +1,5 @@
-"""Separate numbers from structure: a compiled loop takes hyperparameters as inputs, so that another value needs no
-compilation of its own."""
+"""Separate numbers from structure: a compiled loop takes hyperparameters as inputs, so that it is not compiled again
+for other values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from array_api_compat import is_array_api_obj
 
 
 class Placeholder(NamedTuple):
-    """Position of a number."""
+    """Place of a number in a structure."""
 
 
 class Static(NamedTuple):
-    """Anything else than a number: part of the structure."""
+    """A value that is not a number, and so belongs to the structure."""
 
     value: Any
     kind: type
@@ -23,7 +23,7 @@ class Static(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A tuple, or a dataclass by its fields."""
+    """A tuple, or the fields of a dataclass."""
 
     kind: type
     names: tuple[str, ...]
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 def partition(thing: Any) -> tuple[Any, list[Any]]:
-    """Return the structure of a thing, which is hashable if its pieces are, and its floats and arrays in order.
+    """Return the structure of a value, hashable if its pieces are, and its floats and arrays in order.
 
     >>> structure, numbers = partition((1.5, "name", (2.0, 3)))
     >>> numbers
@@ -46,7 +46,7 @@ def partition(thing: Any) -> tuple[Any, list[Any]]:
         pieces = thing
     elif dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = tuple(f.name for f in dataclasses.fields(thing))
-        if not set(getattr(thing, "__dict__", ())) <= set(names):
+        if not set(getattr(thing, "__dict__", ())) <= set(names):  # `combine` would lose the other attributes
             return Static(thing, type(thing)), []
         pieces = tuple(_float(getattr(thing, f.name), f.type) for f in dataclasses.fields(thing))
     else:

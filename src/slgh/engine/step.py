@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Protocol
 from slgh.engine import bad_values
 from slgh.engine.bounds import Box
 from slgh.method import Method
-from slgh.protocols import Answer, Array, Context, Leaves, Noise, Query, Sight, Watch
+from slgh.protocols import Array, Context, Estimate, Leaves, Noise, Query, Sight, Watch
 
 
 class Ops(Protocol):
-    """What the step needs of a backend beyond the array API."""
+    """Operations beyond the array API that the step needs from a backend."""
 
     xp: Any
 
@@ -24,7 +24,7 @@ class Ops(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepConfig:
-    """What stays the same from one iteration to the next."""
+    """Everything that stays the same from one iteration to the next."""
 
     method: Method
     ctx: Context
@@ -114,37 +114,16 @@ def step(
     """
     method, xp, ops = config.method, config.ctx.xp, config.ops
     x, t = state.x, state.t
-    best = state.x_best, state.f_best
-    worst = state.worst
-    sight = None
-    talk = method.oracle.observe(x, t, state.oracle, first, noise, config.ctx)
-    answer: Answer | None = None
-    while True:
-        try:
-            query = talk.send(answer) if answer is not None else next(talk)
-        except StopIteration as end:
-            seen, oracle_state = end.value
-            break
-        asked, sign = _inside(query, config.box, xp)
-        values = yield asked
-        if config.watch is not None and query.what == "fun":
-            if query.centers:
-                sight = Sight(k, asked.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
-            values = values[..., 0]
-        values = values if sign is None else values * sign
-        finite = None if ops.all_finite(values) else xp.isfinite(values)
-        if query.what == "fun" and not config.ctx.stochastic:
-            best = _better(best, asked.points, values, finite, ops)
-        penalize = config.penalize and query.what == "fun"
-        answer, worst = bad_values.clean(values, finite, worst, penalize=penalize, xp=xp)
-    new_x, update_state = method.update.apply(x, seen, t, state.update, xp)
+    estimate, oracle_state, best, worst, sight = yield from _observe(state, k, first, noise, config)
+    new_x, update_state = method.update.apply(x, estimate, t, state.update, xp)
     if config.box is not None and method.oracle.asks == "closed form":
         new_x = config.box.clip(new_x, xp)
     if "F_next" in config.ctx.needs:
         values = yield Query("F", new_x[:, None, :], t=t[:, None])
-        seen = seen._replace(F_next=values[:, 0])
-    new_t, schedule_state = method.schedule.next(t, seen, state.schedule, state.floor, xp)
-    ok = seen.ok
+        estimate = estimate._replace(F_next=values[:, 0])
+    new_t, schedule_state = method.schedule.next(t, estimate, state.schedule, state.floor, xp)
+    ok = estimate.ok
+    # A problem whose step is not finite stays where it was, and counts a bad iteration.
     if not (ops.all_finite(new_x) and ops.all_finite(new_t)):
         moved = xp.isfinite(xp.sum(new_x, axis=1) + new_t)
         ok = moved if ok is None else ok & moved
@@ -154,7 +133,7 @@ def step(
         new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
     xhat, xhat_norm = state.xhat, state.xhat_norm
     if config.exact or config.picks is None or k in config.picks:
-        g = seen.g if seen.grad_f is None else seen.grad_f
+        g = estimate.g if estimate.grad_f is None else estimate.grad_f
         xhat, xhat_norm = _pick_xhat(state, x, g, ok, k, config)
     memory, watched = state.watch, None
     if config.watch is not None:
@@ -175,20 +154,61 @@ def step(
         xhat_at=state.xhat_at,
         tail=() if config.tail_from is None else (state.tail[0] + new_x * _late(k, config.tail_from),),
         bad=bad,
-        rejected=state.rejected if seen.rejected is None else state.rejected + seen.rejected,
+        rejected=state.rejected if estimate.rejected is None else state.rejected + estimate.rejected,
         worst=worst,
         watch=memory,
-    ), Info(x, t, seen.F if seen.f is None else seen.f, ok, watched)
+    ), Info(x, t, estimate.F if estimate.f is None else estimate.f, ok, watched)
+
+
+class _Observation(NamedTuple):
+    """Result of the oracle's queries."""
+
+    estimate: Estimate
+    oracle_state: Leaves
+    best: Leaves
+    """Best evaluated point and its value, including those of earlier iterations."""
+    worst: Array
+    sight: Sight | None
+    """Values at x for the Watch, if there is one."""
+
+
+def _observe(
+    state: StepState, k: Any, first: bool, noise: Noise, config: StepConfig
+) -> Generator[Query, Array, _Observation]:
+    """Pass on the oracle's queries, reflected into the box, and answer them with values cleaned of bad ones."""
+    xp, ops = config.ctx.xp, config.ops
+    best, worst, sight = (state.x_best, state.f_best), state.worst, None
+    conversation = config.method.oracle.observe(state.x, state.t, state.oracle, first, noise, config.ctx)
+    try:
+        query = next(conversation)
+        while True:
+            inside, sign = _reflect(query, config.box, xp)
+            values = yield inside
+            if config.watch is not None and query.what == "fun":
+                # The first value of the last axis is f, the others are for the Watch.
+                if query.centers:
+                    sight = Sight(k, inside.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
+                values = values[..., 0]
+            values = values if sign is None else values * sign
+            finite = None if ops.all_finite(values) else xp.isfinite(values)
+            if query.what == "fun" and not config.ctx.stochastic:
+                best = _better(best, inside.points, values, finite, ops)
+            penalize = config.penalize and query.what == "fun"
+            answer, worst = bad_values.clean(values, finite, worst, penalize=penalize, xp=xp)
+            query = conversation.send(answer)
+    except StopIteration as end:
+        estimate, oracle_state = end.value
+    return _Observation(estimate, oracle_state, best, worst, sight)
 
 
 def _late(k: Any, tail_from: Any) -> Any:
-    """1 where iteration k belongs to the tail, else 0; as a column where every problem has its own k."""
+    """Return 1 if iteration k belongs to the tail, else 0; a column (B, 1) if every problem has its own k."""
     late = 1.0 * (k >= tail_from)
     return late[:, None] if getattr(late, "ndim", 0) else late
 
 
-def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:
-    """The query at the reflected points, and for gradients the derivative of the reflection."""
+def _reflect(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None]:
+    """Return the query at points inside the box and, for gradients, the derivative of the reflection."""
     if box is None or query.what not in ("fun", "grad"):
         return query, None
     points, sign = box.reflect(query.points, xp)
@@ -198,18 +218,18 @@ def _inside(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | None
 def _hold(
     ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: StepState, ops: Ops
 ) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
-    """The new x, t, count of bad iterations and memories of the parts, or where nothing was learned the old ones."""
+    """Return the new x, t, count of bad iterations and memories of the parts, or the old ones where `ok` is False."""
     old = state.oracle, state.schedule, state.update
     x, t, bad, *leaves = ops.choose(
         ok, lambda: (*new, *chain(*memories)), (state.x, state.t, state.bad + 1.0, *chain(*old))
     )
-    rest = iter(leaves)
+    rest = iter(leaves)  # `choose` takes one flat tuple: give each part its share of it back
     oracle, schedule, update = (tuple(islice(rest, len(m))) for m in memories)
     return x, t, bad, (oracle, schedule, update)
 
 
 def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Ops) -> Leaves:
-    """The best of the points and what was best before."""
+    """Return the best point and its value: one of `points`, or `best` if none is lower."""
     xp = ops.xp
     values = values if finite is None else xp.where(finite, values, xp.inf)
     lowest = xp.min(values, axis=1)
@@ -222,7 +242,7 @@ def _better(best: Leaves, points: Array, values: Array, finite: Array | None, op
 
 
 def _pick_xhat(state: StepState, x: Array, g: Array, ok: Array | None, k: Any, config: StepConfig) -> Leaves:
-    """The iterate with the least gradient norm so far, or the one whose index was drawn beforehand."""
+    """Return xhat and its gradient norm: the iterate with the smallest norm so far, or that of iteration `xhat_at`."""
     xp = config.ctx.xp
     if config.exact:
         norm = xp.sqrt(xp.vecdot(g, g))
