@@ -100,12 +100,12 @@ def test_a_closed_form_is_projected() -> None:
 @pytest.mark.parametrize(
     ("bounds", "match"),
     [
-        ([(0, 1)], "one pair a variable, 2; got 1"),
+        ([(0, 1)], r"one pair per variable \(expected 2\); got 1"),
         ([(1, 0), (0, 1)], r"low <= high, got \(1.0, 0.0\) for variable 0"),
         ([(0, float("nan")), (0, 1)], "low <= high"),
         (5, "scipy.optimize.Bounds or one pair"),
         ([(0, 1), (0, 1, 2)], "scipy.optimize.Bounds or one pair"),
-        (Bounds([0, 0, 0], [1, 1, 1]), "one entry a variable, 2"),
+        (Bounds([0, 0, 0], [1, 1, 1]), r"one entry per variable \(expected 2\)"),
         ([(5, 6), (5, 6)], "`x0` must lie within `bounds`"),
     ],
 )

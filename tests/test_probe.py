@@ -285,7 +285,7 @@ def test_a_function_without_any_value_is_an_error(value: float) -> None:
         ({"t": 2.0}, ValueError, "`t` must be"),
         ({"t": "wide"}, ValueError, "`t` must be.*'wide'"),
         ({"seed": -1}, ValueError, "`seed`"),
-        ({"bounds": [(0, 1)]}, ValueError, "`bounds` must have one pair a variable, 2; got 1"),
+        ({"bounds": [(0, 1)]}, ValueError, r"`bounds` must have one pair per variable \(expected 2\); got 1"),
         ({"bounds": [(0, 1), (0, 1)]}, ValueError, "`x0` must lie within `bounds`"),
         ({"x0": [[1.0, 2.0]]}, ValueError, r"`x0` must have shape \(d,\)"),
         ({"x0": [np.nan, 2.0]}, ValueError, "`x0` must be finite"),
