@@ -1,4 +1,4 @@
-"""A check of f before anything else is decided: is it smooth, rugged or noisy along a few lines through the start?"""
+"""Landscape check: is f smooth, rugged or noisy along a few lines from the start?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDING_ULPS = 16
 
 
 class Landscape(IntEnum):
-    """Shape of f along lines through the start."""
+    """Shape of f along lines from the start."""
 
     SMOOTH = 0
     RUGGED = 1
@@ -64,7 +64,7 @@ def check_landscape(x: Floats, ends: Floats, eps: float) -> Evaluating[Landscape
     lines = _known(values.reshape(n, POINTS))
     with np.errstate(over="ignore"):
         second = _known(np.diff(lines, 2))
-    rounding = ROUNDING_ULPS * _eps(lines, eps) * np.fmax.reduce(np.abs(lines), axis=1)
+    rounding = ROUNDING_ULPS * _precision(lines, eps) * np.fmax.reduce(np.abs(lines), axis=1)
     sharpest = 1 + np.argmax(np.nan_to_num(np.abs(second)), axis=1)
     again = yield Evaluation(points[np.arange(n), sharpest])
     starts = np.broadcast_to(lines[0, 0], n)
@@ -79,11 +79,11 @@ def _known(values: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _eps(values: Floats, eps: float) -> float:
-    """Return the precision of f's values. If all fit into single precision, they were computed in it.
+def _precision(values: Floats, eps: float) -> float:
+    """Return the machine epsilon of f's values. If all fit into single precision, f is computed in it.
 
     Such values are mostly sums of many terms, which depend on the number of points per call. Hence the factor 4:
-    without it, one of 40 networks of 784 inputs counted as noisy.
+    without it, one of 40 networks with 784 inputs counted as noisy.
     """
     with np.errstate(over="ignore"):
         single = values.astype(np.float32) == values
@@ -91,7 +91,7 @@ def _eps(values: Floats, eps: float) -> float:
 
 
 def _same(once: Floats, twice: Floats, rounding: Floats) -> bool:
-    """Return True if f has returned the same values twice. NaN equals NaN."""
+    """Return True if two evaluations agree up to rounding. NaN equals NaN."""
     return bool(np.all((np.abs(once - twice) <= rounding) | (np.isnan(once) & np.isnan(twice))))
 
 

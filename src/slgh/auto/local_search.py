@@ -16,11 +16,11 @@ from slgh.auto.replay_log import Evaluating, Evaluation, Floats
 from slgh.engine import bad_values
 
 UNIT = 0.4
-"""Length of the solver's first step, in units of t1 and the widths. It is a tenth of the box."""
+"""The solver's unit of length, in units of t1 and the widths. With bounds it is a tenth of the box."""
 
 MEMORY = 100
-"""Correction pairs of L-BFGS-B. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations by differences end at
-f - fopt = 127 with its usual 10, at 4 with 60 and at 0.6 with 120 (training instances 1 to 3)."""
+"""Correction pairs of L-BFGS-B. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations with differences reach
+f - fopt = 127 with the usual 10 pairs, 4 with 60 and 0.6 with 120 (training instances 1 to 3)."""
 
 MAX_MEMORY_NUMBERS = 10_000_000
 """Maximum number of array elements in the correction pairs."""
@@ -29,17 +29,17 @@ MODEL_MAX_VARIABLES = 10
 """Maximum number of variables for the model-based search, which needs no gradient."""
 
 MODEL_MAX_GRADIENTS = 30
-"""The model-based search is used if the budget is below this many gradients by differences."""
+"""Maximum budget for the model-based search, in gradients by differences."""
 
 MAX_STALLED_CALLS = 3
-"""Calls in a row that change f by no more than rounding end the solver."""
+"""The solver ends after this many evaluations in a row that change f by no more than rounding."""
 
 FIRST_GRADIENT_NORM = 1000.0
-"""Norm of the first gradient in the solver's units. L-BFGS-B starts with the identity as Hessian. It does better with
-too long a first step, which it then shortens, than with too short a one."""
+"""Norm of the first gradient in the solver's units. L-BFGS-B starts with the identity as Hessian. A first step that is
+too long, which it then shortens, is better than one that is too short."""
 
 ROUGH_TOLERANCE = 1e-9
-"""Relative change of f per step below which a search stops that has not come below the incumbent."""
+"""A search that is not below the incumbent stops if a step changes f by less than this, relative to its size."""
 
 MAX_REQUEST_NUMBERS = 1 << 22
 """Maximum number of array elements in one request."""
@@ -91,25 +91,28 @@ def local_search(
 ) -> Evaluating[LocalMinimum]:
     """Descend from a point with at most `budget` evaluations.
 
-    L-BFGS-B on gradients if there are any, else on forward differences and, once they find nothing more, on central
-    ones. In few variables and on a small budget, a trust-region search on quadratic models.
+    The solver is L-BFGS-B, with gradients if there are any. Otherwise it uses forward differences and, once they make
+    no more progress, central differences. For few variables and a small budget, the solver is a trust-region search on
+    quadratic models.
 
     Parameters
     ----------
     incumbent
         Lowest value of earlier phases. A search that does not get below it stops as soon as f hardly changes.
+    gradients
+        True if gradients can be evaluated.
     penalize
         Bad-value policy: replace bad values by the worst finite one of this search. Otherwise they are rejected.
     """
     d = region.x.size
-    objective = _Counted(region, budget, penalize=penalize)
+    objective = _SearchObjective(region, budget, penalize=penalize)
     if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
         return (yield from _model_based(objective))
     return (yield from _lbfgsb(objective, incumbent, gradients=gradients))
 
 
-class _Counted:
-    """f in the solver's units, within the budget. Keeps the lowest point.
+class _SearchObjective:
+    """f in the solver's units, within the budget. It keeps the lowest point.
 
     Values are relative to the first one, in units that give the first gradient the norm FIRST_GRADIENT_NORM. So the
     solver sees the same numbers for f and for a multiple of it.
@@ -119,12 +122,15 @@ class _Counted:
         self.region, self.left = region, budget
         self.x, self.fun = region.x, np.inf
         self.first, self.size, self.worst = np.nan, 0.0, -np.inf
+        """First value, unit of values (0: not chosen yet), and worst finite value."""
         self.penalty = -np.inf if penalize else None
-        """Value in place of bad ones. None: they are rejected."""
+        """Replacement for bad values. None: they are rejected."""
         self.stalled = 0
+        """Number of evaluations in a row that have changed f by no more than rounding."""
         self.eps = float(np.finfo(region.dtype).eps)
 
     def request(self, points: Floats, *, gradient: bool = False, is_step: bool = False) -> Evaluating[Floats]:
+        """Evaluate f, or its gradient, at points (n, d). Raise BudgetSpent if they are too many."""
         if len(points) > self.left:
             raise BudgetSpent
         self.left -= len(points)
@@ -141,8 +147,8 @@ class _Counted:
         usable = np.ones(values.shape, bool) if answer.ok is None else answer.ok[0] > 0
         return np.where(usable, answer.values[0], np.nan)
 
-    def see(self, x: Floats, fun: float) -> float:
-        """Take over the value at x, and return it in the solver's units. A bad value comes out above all others."""
+    def accept(self, x: Floats, fun: float) -> float:
+        """Keep the value at x, and return it in the solver's units. A bad value becomes higher than all others."""
         if np.isnan(self.first):
             if not np.isfinite(fun):
                 raise BudgetSpent
@@ -157,16 +163,17 @@ class _Counted:
         return (fun - self.first) / self.size
 
     def at(self, z: Floats) -> Floats:
-        """Return the point of z. f may fall so far that the solver's numbers overflow."""
+        """Return the point x of the solver's z."""
         x = self.region.at(z)
-        if not np.isfinite(x).all():
+        if not np.isfinite(x).all():  # f is unbounded below, and the solver's numbers have overflowed
             raise Converged
         return x
 
     def value(self, z: Floats) -> Evaluating[float]:
+        """Return f."""
         x = self.at(z)
         values = yield from self.request(x[None], is_step=True)
-        return self.see(x, float(values[0]))
+        return self.accept(x, float(values[0]))
 
     def with_differences(self, z: Floats, *, central: bool) -> Evaluating[tuple[float, Floats]]:
         """Return f and its gradient from d or 2 d more values."""
@@ -187,25 +194,24 @@ class _Counted:
             slope[these] = (values[: these.size] - before) / (ahead - back)[these]
         assert fun is not None
         gradient = self.scaled(slope)
-        return self.see(x, fun), gradient
+        return self.accept(x, fun), gradient
 
     def with_gradient(self, z: Floats) -> Evaluating[tuple[float, Floats]]:
+        """Return f and its gradient."""
         x = self.at(z)
         values = yield from self.request(x[None], is_step=True)
         slopes = yield from self.request(x[None], gradient=True)
         gradient = self.scaled(slopes[0])
-        return self.see(x, float(values[0])), gradient
+        return self.accept(x, float(values[0])), gradient
 
     def scaled(self, slope: Floats) -> Floats:
-        """Return a gradient in the solver's units, 0 where it is not finite."""
+        """Return a gradient in the solver's units, 0 where it is not finite. The first one sets the unit of values."""
         slope = np.where(np.isfinite(slope), slope, 0.0) * self.region.unit
         if not self.size:
+            # The norm of slope / peak neither overflows nor underflows.
             peak = float(np.max(np.abs(slope), initial=0.0)) or 1.0
             self.size = peak * float(np.linalg.norm(slope / peak)) / FIRST_GRADIENT_NORM or 1.0
         return slope / self.size
-
-    def has_stalled(self) -> bool:
-        return self.stalled >= MAX_STALLED_CALLS
 
     def outcome(self, *, converged: bool) -> LocalMinimum:
         return LocalMinimum(self.x, self.fun, converged)
@@ -218,28 +224,30 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
     return points
 
 
-def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
-    """Run L-BFGS-B until it converges, then again on central differences from there."""
+def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
+    """Run L-BFGS-B until it converges. Without gradients, run it again from there with central differences."""
     region = f.region
     memory = max(10, min(MEMORY, MAX_MEMORY_NUMBERS // region.x.size))
 
-    def descend(ask: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0) -> Evaluating[None]:
+    def descend(
+        evaluate: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0
+    ) -> Evaluating[None]:
         f.stalled = 0
         solver = lbfgsb((f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance)
         try:
             z = next(solver)
-            while not f.has_stalled():
-                z = solver.send((yield from ask(z)))
+            while f.stalled < MAX_STALLED_CALLS:
+                z = solver.send((yield from evaluate(z)))
         except (StopIteration, Converged):
             return
 
-    quick = f.with_gradient if gradients else partial(f.with_differences, central=False)
+    evaluate = f.with_gradient if gradients else partial(f.with_differences, central=False)
     try:
         if incumbent < np.inf:
-            yield from descend(quick, ROUGH_TOLERANCE)
+            yield from descend(evaluate, ROUGH_TOLERANCE)
             if not f.fun < incumbent:
                 return f.outcome(converged=True)
-        yield from descend(quick)
+        yield from descend(evaluate)
         before = np.inf
         while not gradients and f.fun < before - 4 * f.eps * abs(f.fun):
             before = f.fun
@@ -249,8 +257,8 @@ def _lbfgsb(f: _Counted, incumbent: float, *, gradients: bool) -> Evaluating[Loc
     return f.outcome(converged=True)
 
 
-def _model_based(f: _Counted) -> Evaluating[LocalMinimum]:
-    """Run a trust-region search on quadratic models of values."""
+def _model_based(f: _SearchObjective) -> Evaluating[LocalMinimum]:
+    """Run a trust-region search on quadratic models."""
     solver = search(*f.region.bounds())
     try:
         z = next(solver)

@@ -1,11 +1,12 @@
-r"""A trust-region search on quadratic models of f, from values alone, one point at a time.
+r"""Trust-region search on quadratic models of f, from values alone, one point at a time.
 
-The search starts with 2 d + 1 points and adds each one that makes progress until there are (d + 1)(d + 2) / 2, enough
-for a full quadratic. Other new points replace old ones. Where steps fail, as at a kink, distant points are dropped.
-The model is the quadratic that interpolates f at these points and whose Hessian is as close as possible, in the
-Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes the model within a ball and the bounds.
-A second radius rho bounds the ball from below. It shrinks only when the model is accurate and no longer makes
-progress.
+The model is the quadratic that interpolates f at a set of points and whose Hessian is as close as possible, in the
+Frobenius norm, to the Hessian of the previous model [1]_. Each step minimizes the model within the bounds and the trust
+region, a ball of radius delta. A second radius rho is a lower bound of delta. It shrinks only if the model is accurate
+and steps no longer make progress.
+
+The set starts with 2 d + 1 points. Each new point that makes progress is added until there are (d + 1)(d + 2) / 2,
+enough for a full quadratic. Other new points replace old ones. If steps fail, as at a kink, distant points are dropped.
 
 .. [1] M. J. D. Powell, "The BOBYQA algorithm for bound constrained optimization without derivatives", 2009.
 """
@@ -20,21 +21,30 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-GOOD_RATIO, FAIR_RATIO = 0.7, 0.1
-"""Actual over predicted decrease: above GOOD the ball may grow, below FAIR it shrinks."""
+GOOD_RATIO = 0.7
+"""Actual over predicted decrease of f above which the ball may grow."""
 
-FAR = 2.0
-"""A point more than this many ball radii from the best one is replaced when a step fails."""
+FAIR_RATIO = 0.1
+"""Actual over predicted decrease of f below which the ball shrinks."""
 
-FAILURES, NEAR = 2, 4.0
-"""After this many failures in a row, points beyond this many ball radii are dropped, except the nearest 2 d + 1."""
+REPLACE_DISTANCE = 2.0
+"""If a step fails, the farthest point is replaced if it is more than this many ball radii from the best one."""
 
-DISTINCT = 1e-3
+DROP_DISTANCE = 4.0
+"""Points that are more than this many ball radii from the best one may be dropped, except the nearest 2 d + 1."""
+
+FAILURES_BEFORE_DROP = 2
+"""They are dropped after this many failures in a row."""
+
+MIN_UNCERTAINTY = 1e-3
 """Minimum uncertainty of the model at a new point, relative to the maximum at that distance. Points below it add only
 rounding errors."""
 
-MAX_SECULAR_STEPS, SECULAR_TOLERANCE = 60, 1e-10
-"""Steps to find the multiplier of a point on the boundary of the ball, and relative accuracy of its distance."""
+MAX_SECULAR_STEPS = 60
+"""Maximum number of steps to find the multiplier of a point on the boundary of the ball."""
+
+SECULAR_TOLERANCE = 1e-10
+"""Relative accuracy of the distance of that point."""
 
 
 def search(
@@ -45,33 +55,27 @@ def search(
     Parameters
     ----------
     low, high
-        Bounds (d,), infinite where there is none. The origin lies within them.
+        Bounds (d,), infinite if there is none. The origin lies within them.
     radius, radius_end
-        First and last trust-region radius.
+        First and last trust-region radius, by default 1 and 1e-8.
     """
     free = np.flatnonzero(high > low)
-    origin = np.zeros(low.size)
     if not free.size:
-        yield origin
+        yield np.zeros(low.size)
         return
-
-    def full(z: Floats) -> Floats:
-        point = origin.copy()
-        point[free] = z
-        return point
-
-    inner = _search_free(low[free], high[free], radius, radius_end)
-    value = None
-    while True:
-        try:
-            z = inner.send(value) if value is not None else next(inner)
-        except StopIteration:
-            return
-        value = yield full(z)
+    solver = _search_free(low[free], high[free], radius, radius_end)
+    try:
+        z = next(solver)
+        while True:
+            point = np.zeros(low.size)
+            point[free] = z
+            z = solver.send((yield point))
+    except StopIteration:
+        return
 
 
 def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) -> Generator[Floats, float, None]:
-    """Run the search when no variable is fixed by its bounds."""
+    """Run the search for variables of which none is fixed by its bounds."""
     d = low.size
     max_points = (d + 1) * (d + 2) // 2
     rho = min(radius, float(np.min(high - low)) / 2)
@@ -116,20 +120,20 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
         else:
             delta = max(0.1 * delta, rho)
 
-        # The step failed. If points lie far away, the model may be inaccurate: drop or move them. Else shrink.
+        # The step failed. If points lie far away, the model may be inaccurate: drop or move them. Otherwise shrink rho.
         failures += 1
         best = int(np.argmin(values))
         distance = np.linalg.norm(points - points[best], axis=1)
-        near = int(np.count_nonzero(distance <= NEAR * delta))
-        if failures >= FAILURES and near < len(values) and len(values) > 2 * d + 1:
+        near = int(np.count_nonzero(distance <= DROP_DISTANCE * delta))
+        if failures >= FAILURES_BEFORE_DROP and near < len(values) and len(values) > 2 * d + 1:
             nearest = np.argsort(distance, kind="stable")[: max(2 * d + 1, near)]
             points, values = points[nearest], values[nearest]
             continue
         far = int(np.argmax(distance))
-        if distance[far] > FAR * delta:
+        if distance[far] > REPLACE_DISTANCE * delta:
             reach = max(min(0.1 * float(distance[far]), 0.5 * delta), rho)
             sides = low - points[best], high - points[best]
-            shift = _Lagrange(points - points[best]).farthest_from_zero(far, reach, *sides)
+            shift = _Lagrange(points - points[best]).largest_at(far, reach, *sides)
             if shift.any():
                 points[far] = _within(points[best] + shift, low, high)
                 values[far] = yield points[far].copy()
@@ -138,6 +142,7 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
             continue
         if rho <= rho_end:
             return
+        # Powell's rule, which makes the last two reductions about equal.
         shrink = rho / rho_end
         rho_next = rho_end if shrink <= 16 else float(np.sqrt(shrink)) * rho_end if shrink <= 250 else 0.1 * rho
         delta, rho = max(0.5 * rho, rho_next), rho_next
@@ -164,16 +169,17 @@ def _first_points(low: Floats, high: Floats, rho: float) -> Generator[Floats, fl
 
 
 def _within(point: Floats, low: Floats, high: Floats) -> Floats:
+    """Return the nearest point within the bounds."""
     return np.minimum(np.maximum(point, low), high)
 
 
 def _model(shifts: Floats, constant: float, gradient: Floats, hessian: Floats) -> Floats:
-    """Values of a quadratic at shifts (m, d) from its center."""
+    """Return the values (m,) of a quadratic at shifts (m, d) from its center."""
     return np.asarray(constant + shifts @ gradient + 0.5 * np.sum((shifts @ hessian) * shifts, axis=1))
 
 
 class _Lagrange:
-    r"""The least-norm quadratics that are 1 at one of the points and 0 at the others.
+    r"""The m least-norm quadratics that are 1 at one of m points and 0 at the others. `shifts` (m, d) are the points.
 
     A quadratic with the smallest :math:`\|H\|_F` that takes the values r at shifts :math:`y_j` has
     :math:`H = \sum_j \lambda_j y_j y_j^T`, and :math:`\lambda`, its constant and its gradient solve
@@ -201,34 +207,36 @@ class _Lagrange:
             self.inverse = np.linalg.pinv(kkt)
 
     def interpolate(self, values: Floats) -> tuple[float, Floats, Floats]:
-        """Constant, gradient and Hessian of the least-norm quadratic with these values (m,) at the points."""
+        """Return constant, gradient and Hessian of the least-norm quadratic with these values (m,) at the points."""
         solution = self.inverse[:, : self.m] @ values
         return self._unscaled(solution)
 
     def _unscaled(self, solution: Floats) -> tuple[float, Floats, Floats]:
+        """Return constant, gradient and Hessian from a solution of the linear system, which is in units of `scale`."""
         weights = solution[: self.m]
         hessian = (self.y.T * weights) @ self.y
         return float(solution[self.m]), solution[self.m + 1 :] / self.scale, hessian / self.scale**2
 
     def _row(self, shift: Floats) -> Floats:
+        """Return the row that the linear system would have for a point at `shift`."""
         y = shift / self.scale
         return np.concatenate([0.5 * (self.y @ y) ** 2, [1.0], y])
 
     def at(self, shift: Floats) -> Floats:
-        """Values (m,) of all Lagrange quadratics at a shift (d,) from the center."""
+        """Return the values (m,) of all Lagrange quadratics at a shift (d,) from the center."""
         return np.asarray(self.inverse[: self.m] @ self._row(shift))
 
     def is_new(self, shift: Floats) -> bool:
         """Return True if a point at `shift` adds enough information to the model."""
         row = self._row(shift)
         fourth = float(np.sum((shift / self.scale) ** 2)) ** 2
-        return 0.5 * fourth - float(row @ self.inverse @ row) > DISTINCT * fourth
+        return 0.5 * fourth - float(row @ self.inverse @ row) > MIN_UNCERTAINTY * fourth
 
     def replaceable(self, shift: Floats, delta: float, *, lower: bool, best: int) -> int:
         """Return the index of the point to replace by a new point at `shift`.
 
-        Prefer points that are far away and whose removal keeps the interpolation well conditioned. `lower`: the new
-        point becomes the best one. Otherwise the best point is kept.
+        Prefer points that are far away and whose removal keeps the interpolation well conditioned. If the new point is
+        `lower` than the best one, distances are from the new point. Otherwise the best point is kept.
         """
         distance = np.linalg.norm(self.y * self.scale - (shift if lower else 0.0), axis=1)
         weight = np.maximum(1.0, distance / delta) ** 4 * np.abs(self.at(shift))
@@ -236,8 +244,8 @@ class _Lagrange:
             weight[best] = -1.0
         return int(np.argmax(weight))
 
-    def farthest_from_zero(self, j: int, radius: float, low: Floats, high: Floats) -> Floats:
-        """The shift within the ball and the bounds where the Lagrange quadratic of point j is largest in size."""
+    def largest_at(self, j: int, radius: float, low: Floats, high: Floats) -> Floats:
+        """Return the shift within the ball and the bounds that maximizes |q|, q the Lagrange quadratic of point j."""
         _, gradient, hessian = self._unscaled(self.inverse[:, j])
         shifts = [minimize_quadratic(sign * gradient, sign * hessian, radius, low, high) for sign in (1.0, -1.0)]
         return max(shifts, key=lambda shift: abs(float(self.at(shift)[j])))
@@ -246,7 +254,8 @@ class _Lagrange:
 def minimize_quadratic(gradient: Floats, hessian: Floats, radius: float, low: Floats, high: Floats) -> Floats:
     """Minimize g . s + s . H s / 2 over \\|s\\| <= radius and low <= s <= high, where low <= 0 <= high.
 
-    Exact where no bound is active. A variable that would leave its bounds is held there, and the rest is solved again.
+    The result is exact if no bound is active. A variable that would leave its bounds is fixed there, and the problem is
+    solved again for the others.
     """
     step = np.zeros(gradient.size)
     free = np.ones(gradient.size, bool)
@@ -254,7 +263,7 @@ def minimize_quadratic(gradient: Floats, hessian: Floats, radius: float, low: Fl
     free &= ~(((low >= 0) & (gradient > 0)) | ((high <= 0) & (gradient < 0)))
     while free.any():
         held = ~free
-        left = radius**2 - float(step[held] @ step[held])
+        left = radius**2 - float(step[held] @ step[held])  # squared radius of the ball for the free variables
         if left <= 0:
             break
         pull = gradient[free] + hessian[np.ix_(free, held)] @ step[held]
@@ -276,7 +285,7 @@ def minimize_quadratic(gradient: Floats, hessian: Floats, radius: float, low: Fl
 
 
 def _minimize_in_ball(gradient: Floats, hessian: Floats, radius: float) -> Floats:
-    """Minimize g . s + s . H s / 2 over \\|s\\| <= radius, from the eigenvalues of H (Moré and Sorensen, 1983)."""
+    """Minimize g . s + s . H s / 2 over \\|s\\| <= radius by the eigenvalues of H (Moré and Sorensen, 1983)."""
     if not (np.isfinite(gradient).all() and np.isfinite(hessian).all()):
         return np.zeros_like(gradient)
     eigenvalues, basis = np.linalg.eigh(hessian)
@@ -306,7 +315,8 @@ def _minimize_in_ball(gradient: Floats, hessian: Floats, radius: float) -> Float
             lower = multiplier
         if abs(norm - radius) <= SECULAR_TOLERANCE * radius:
             break
-        # Newton's method on 1 / norm - 1 / radius, which is almost linear in the multiplier, or else bisection.
+        # Newton's method on 1 / norm - 1 / radius, which is almost linear in the multiplier. Bisect if it leaves the
+        # interval.
         curvature = float(scaled @ (scaled / shifted))
         multiplier += (norm / radius - 1) * norm**2 / curvature if curvature > 0 else math.inf
         if not lower < multiplier < upper:

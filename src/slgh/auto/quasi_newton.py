@@ -17,8 +17,11 @@ Floats = NDArray[np.float64]
 MAX_LINE_SEARCH_STEPS = 20
 """SciPy's default."""
 
-NEW_ITERATION, EVALUATE = 1, 3
-"""Codes in `task[0]`: the solver has finished an iteration, or needs f and its gradient at x. All others end it."""
+NEW_ITERATION = 1
+"""Code in `task[0]`: the solver has finished an iteration."""
+
+EVALUATE = 3
+"""Code in `task[0]`: the solver needs f and its gradient at x. All other codes mean that it has ended."""
 
 
 def lbfgsb(
@@ -28,6 +31,8 @@ def lbfgsb(
 
     Parameters
     ----------
+    low, high
+        Bounds (d,), infinite if there is none.
     memory
         Number of correction pairs that approximate the Hessian.
     tolerance
@@ -35,7 +40,7 @@ def lbfgsb(
     """
     from scipy.optimize import _lbfgsb
 
-    setulb: Any = _lbfgsb.setulb  # its stub asks for arrays where it takes numbers
+    setulb: Any = _lbfgsb.setulb  # its stub requires arrays where it takes numbers
     n, m = x.size, memory
     bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
     # 0: unbounded, 1: lower bound only, 2: both, 3: upper bound only.
@@ -52,6 +57,7 @@ def lbfgsb(
             *(m, x, lower, upper, kind, f, g, tolerance / np.finfo(float).eps, 0.0, work, integers),
             *(task, *saved, MAX_LINE_SEARCH_STEPS, line_task),
         )
+        # The routine updates x, the work arrays and `task` in place.
         if task[0] == EVALUATE:
             if last is None or not np.array_equal(x, last):  # a restarted line search repeats its first point
                 last = x.copy()

@@ -1,4 +1,4 @@
-"""What the phases of "auto" have found and what f has answered, so that a resumed run gets to the same point."""
+"""Log of what the phases of "auto" have found and evaluated. A resumed run replays it to get to the same point."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Floats: TypeAlias = NDArray[np.float64]
 
 
 class Evaluation(NamedTuple):
-    """Evaluations that a phase needs: values (n,) at points (n, d), or with `gradient` the gradients (n, d).
-
-    `is_step`: the first point is an iterate of a local search.
-    """
+    """Evaluations that a phase needs."""
 
     points: Floats
+    """(n, d)."""
     gradient: bool = False
+    """The answer is the gradients (n, d) if True, else the values (n,)."""
     is_step: bool = False
+    """True if the first point is an iterate of a local search."""
 
 
 T = TypeVar("T")
@@ -31,34 +31,34 @@ Evaluating: TypeAlias = Generator[Evaluation, Floats, T]
 
 
 class PhaseOutcome(NamedTuple):
-    """What a phase found."""
+    """Result of a phase, with a point and f there."""
 
     phase: str
     x: Floats
     fun: float
     note: int = 0
-    """The Landscape; 1 if a homotopy ran, 0 if it did not fit, -1 if it met no finite value; 1 if a local search
-    converged."""
+    """For "landscape" a Landscape. For "homotopy" 1, or 0 if the budget allowed no iteration, or -1 if it met no finite
+    value. For "local_search" 1 if it converged, else 0."""
     left: int = 0
-    """Evaluations that were left after it."""
+    """Evaluations left after the phase."""
 
 
 class ReplayLog:
     """Outcomes of the phases that have ended, and all answers that the current one has received.
 
-    After `load`, phases that had ended are skipped, with the outcome that they had. The one that was interrupted gets
-    the same answers again.
+    After `load`, phases that had ended are skipped, and their outcomes are used again. The phase that was interrupted
+    gets the same answers again.
     """
 
     def __init__(self) -> None:
         self.outcomes: list[PhaseOutcome] = []
         """Outcomes of the phases that have ended."""
         self._to_skip: list[PhaseOutcome] = []
-        """Outcomes of phases that had ended in the checkpoint, and are still to be skipped."""
+        """Outcomes of the checkpoint whose phases are still to be skipped."""
         self._answers: list[Floats] = []
         """Answers that the current phase has received."""
         self._to_repeat: list[Floats] = []
-        """Answers in the checkpoint that the current phase is still to receive again."""
+        """Answers of the checkpoint that the current phase has not received again yet."""
 
     def skipped(self) -> PhaseOutcome | None:
         """Return the outcome of the next phase if it had ended in the checkpoint."""
@@ -83,7 +83,7 @@ class ReplayLog:
         return answer
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """Return what `load` continues from."""
+        """Return the arrays that `load` continues from."""
         ended, log = self.outcomes + self._to_skip, self._answers + self._to_repeat
         return {
             "x": np.array([o.x for o in ended], float),
@@ -94,7 +94,7 @@ class ReplayLog:
         }
 
     def load(self, arrays: dict[str, NDArray[Any]], d: int | None = None) -> None:
-        """Continue from what `save` returned, for d variables."""
+        """Continue from the arrays of `save`, for d variables."""
         n = len(arrays["fun"])
         expect(arrays, "fun", (n,), "f")
         expect(arrays, "x", (n, d) if n else (0,), "f")
