@@ -154,7 +154,7 @@ def test_returns_of_size_one_are_numbers(value: Any) -> None:
     ("value", "match"),
     [
         (lambda x: None, "`fun` must return real numbers, got NoneType"),
-        (lambda x: 1.0, r"`fun` must return one value a point, shape \(2,\) for points of shape \(2, 2\); got \(\)"),
+        (lambda x: 1.0, r"`fun` must return one value per point, shape \(2,\) for points of shape \(2, 2\); got \(\)"),
         (lambda x: np.ones(7), r"shape \(2,\) for points of shape \(2, 2\); got \(7,\)"),
         (lambda x: x, r"shape \(2,\) for points of shape \(2, 2\); got \(2, 2\)"),
         (lambda x: np.ones(len(x)) * 1j, "`fun` must return real numbers"),
@@ -169,7 +169,7 @@ def test_wrong_gradients() -> None:
     options: dict[str, Any] = {"method": "gd", "step": 0.1, "max_iter": 2}
     with pytest.raises(ValueError, match=r"`grad` must return an array of shape \(2,\), got shape \(3,\)"):
         slgh.minimize(fun, [1.0, 2.0], grad=lambda x: np.ones(3), **options)
-    with pytest.raises(ValueError, match=r"`grad` must return one gradient a point, shape \(1, 2\)"):
+    with pytest.raises(ValueError, match=r"`grad` must return one gradient per point, shape \(1, 2\)"):
         slgh.minimize(fun, [1.0, 2.0], grad=lambda x: np.ones(2), vectorized=True, **options)
 
 

@@ -1,4 +1,4 @@
-"""The front door."""
+"""`minimize`: the main function of the package, and the driver that answers the requests of a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from slgh import checks
 from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
@@ -16,17 +15,9 @@ from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.compiled_step import Advance
 from slgh.engine.config import make_config
-from slgh.engine.executors import open_workers
+from slgh.engine.executors import is_parallel, open_workers
 from slgh.engine.interrupts import Interrupts
-from slgh.engine.objective import (
-    Objective,
-    Pointwise,
-    Vectorized,
-    is_closed_form,
-    read_functions,
-    refuse_functions,
-    refuse_workers,
-)
+from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED
 from slgh.engine.run import Run
@@ -67,110 +58,125 @@ def minimize(
 ) -> Result:
     r"""Minimize a function by Gaussian homotopy, or by any method of the paper.
 
-    The method smooths f into :math:`F(x, t) = E f(x + t u)`, :math:`u \sim N(0, I)`, and lowers x and t together.
+    Gaussian homotopy smooths f into :math:`F(x, t) = E f(x + t u)`, :math:`u \sim N(0, I)`, and shrinks t while
+    descending in x.
 
     Parameters
     ----------
     fun
-        fun(x, \*data, xi, \*args) -> number, of one point x (d,); `data` and `xi` only where there are any. Or a
-        closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
+        Function fun(x, \*data, xi, \*args) -> number of one point x (d,), with `data` and `xi` only if there are any.
+        Or a closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
         and t (...), whose value(x, 0) is f.
     x0
-        The start, (d,); or with `batched` (B, d), B problems at once. Its type chooses the engine: NumPy, PyTorch (CPU
-        or CUDA) or JAX, and fun gets and returns arrays of that library. Its dtype, float32 or float64, and its
-        device are the run's; lists and NumPy integers become float64, integers of other libraries their default.
+        Start, (d,). With `batched` (B, d), for B problems. Its type selects the array library: NumPy, PyTorch (CPU or
+        CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32 or float64) and the
+        device of x0. Lists and NumPy integers become float64, integers of other libraries their default float.
     method
-        A name of `slgh.METHODS`, or a `slgh.Method`. "auto" needs no tuning. It looks whether f is smooth, rugged or
-        noisy, then spends the budget on homotopies and local searches (on differences, on quadratic models, or on
-        gradients where there are any), and the message tells what it saw and did. Its first t is a quarter of the box,
-        or without bounds the root mean square of x0, at least 1; it finds what lies within some t1 sqrt(d) of x0.
-        Where x0 says nothing of the scale (zeros, say), pass `t1`, about the distance to the optimum a variable. It
-        never returns a point worse than x0, unless f is noisy: then it returns the last iterate. For a batch, a
-        stochastic fun, ranks, a `watch`, swapped parts or `max_iter` there is the homotopy alone, which has a name of
-        its own: "scale_free".
+        Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
+        rugged or noisy, then spends the budget on homotopies and local searches. The local searches use gradients if
+        there are any, otherwise differences or quadratic models. The message says what it observed and did. Its first t
+        is a quarter of the box or, without bounds, the root mean square of x0, at least 1. It finds minima within about
+        t1 sqrt(d) of x0. If x0 does not show the scale (zeros, for example), pass `t1`, about the distance to the
+        optimum per variable. "auto" never returns a point worse than x0, unless f is noisy: then it returns the last
+        iterate. For a batch, a stochastic fun, ranks, a `watch`, swapped parts or `max_iter`, "auto" is one homotopy,
+        which is also a method of its own: "scale_free".
     grad
-        The gradient, called as fun is, returning (d,). Functions of PyTorch and JAX arrays are differentiated where the
-        method needs it and there is none; `grad=True` says so to "auto", which otherwise takes values alone.
+        Gradient, called like fun, that returns (d,). If it is None, the default, functions of PyTorch and JAX arrays
+        are differentiated automatically if the method needs gradients. "auto" then uses values only, unless `grad` is
+        True.
     args
-        Further arguments of fun and grad, as in SciPy.
+        Tuple of further arguments of fun and grad, as in SciPy. Empty by default.
     data
-        An array, or a tuple of arrays, of the problem's own, passed to fun after x as arrays of x0's library. Batched:
-        leading axis B, and fun gets one row; a vectorized fun gets (B, 1, ...), which broadcasts against its points
-        (B, n, d).
+        Array or tuple of arrays that belong to the problem, passed to fun after x as arrays of x0's library. None by
+        default. With `batched` they have a leading axis B, and fun gets one row. A vectorized fun gets (B, 1, ...),
+        which broadcasts against its points (B, n, d).
     sample_xi
-        Makes fun stochastic: (rng, n) -> n samples along the first axis, or an integer N for the indices of a sum of N
-        terms. fun gets one sample (a vectorized one (..., n)) after `data`. rng is a NumPy Generator; for JAX a key.
+        Makes fun stochastic. A function (rng, n) -> n samples along the first axis, or an integer N for the indices of
+        a sum of N terms. fun gets one sample after `data`, a vectorized fun (..., n). rng is a NumPy Generator, or a
+        key for JAX. None by default.
     bounds
-        A scipy Bounds or d pairs (low, high). Points outside are mirrored into the box, never evaluated.
+        A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
+        by default.
     vectorized
-        fun maps points (..., d) to values (...), and grad to (..., d): (n, d) without a batch, (B, n, d) with one.
+        True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
+        `batched`. False by default.
     batched
-        x0 holds B problems. They do not influence each other: each has its own noise, stop and result.
+        True if x0 holds B problems. They are independent: each has its own noise, stop and result. False by default.
     max_evals, max_iter, max_seconds
-        Hard limits for each problem: evaluations of fun and grad together, iterations, and seconds (the compilation of
-        a loop, once for a function, not counted). An iteration that does not fit is not begun. Without any: 10,000
-        iterations. "auto" and "scale_free" plan by the number of evaluations: with neither max_evals nor max_iter,
-        1000 + 200 d, also where max_seconds cuts it short.
+        Limits per problem: evaluations of fun and grad together, iterations, and seconds (without the compilation of a
+        loop, once per function). An iteration that would exceed them is not started. If all are None, the default is
+        10,000 iterations. "auto" and "scale_free" plan by the number of evaluations. If neither max_evals nor max_iter
+        is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
     target
-        Stop a problem when a value <= target has been found; for a stochastic fun, an iteration's estimate at x.
+        A problem stops once a value <= target is found. For a stochastic fun, the value is an iteration's estimate at
+        x. None by default.
     seed
-        A non-negative integer; None draws one, which `result.seed` tells. Batched also: one integer a problem, each
-        then running as it would alone. Global random state is never touched.
+        Non-negative integer. With `batched` also a list of one integer per problem. Each problem then runs as it would
+        alone. If None, the default, a seed is generated and stored in `result.seed`. Global random state is never
+        touched.
     workers
-        Evaluate points in parallel: a number of processes (-1: all cores), a callable like map, or an executor.
+        Evaluate points in parallel: a number of processes (-1: all cores), a callable like map, or an executor. None by
+        default.
     callback
-        Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result`
-        where that is its parameter's name). Returning True or raising StopIteration stops the run. A compiled loop
-        has to stop for it at each iteration.
+        Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
+        its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
+        to Python after each iteration. None by default.
     progress
-        Show a progress bar.
+        True shows a progress bar. False by default.
     history
-        How many rows of history to keep, thinned evenly; "full" for all, "x" for all with iterates, 0 for none. A row
-        has f(x), or for "auto" and "scale_free", whose iterations do not evaluate it, the mean of f over the samples
-        around x. A step of a local search is a row with t = 0 and f(x).
+        Maximum number of rows of history, thinned evenly, 1000 by default. "full": all rows. "x": all rows, with
+        iterates. 0: no rows. A row has f(x). "auto" and "scale_free" do not evaluate f(x) in an iteration: their rows
+        have the mean of f over the samples around x. A step of a local search is a row with t = 0 and f(x).
     on_nonfinite
-        What to do about NaN and infinities: "reject" drops the sample, "penalize" takes the worst finite value so far
-        instead, "raise" raises FloatingPointError. After 10 iterations in a row without a usable value the
-        problem ends with Status.NONFINITE.
+        Policy for values that are NaN or infinite. "reject", the default, drops the sample. "penalize" replaces it by
+        the worst finite value so far. "raise" raises FloatingPointError. After 10 iterations in a row without a usable
+        value a problem ends with Status.NONFINITE.
     checkpoint
-        A file, or a `slgh.Checkpoint`. Where it holds this run, the run is continued, to the same result bit for bit.
-        x0, data, bounds, seed and method must be the same; that fun and args are the same is up to you.
+        File, or a `slgh.Checkpoint`. If it holds this run, the run is continued, with the same result bit for bit. x0,
+        data, bounds, seed and method must be the same. fun and args cannot be compared, and must be the same too. None
+        by default.
     watch
-        A `slgh.protocols.Watch`: what else to remember of the run than the lowest value, and when a problem has what it
-        wants. fun then returns a tuple, of the values and of further numbers that the watch is shown at each iterate.
+        A `slgh.protocols.Watch`, which keeps more of the run than the lowest value, and may end a problem. fun then
+        returns a tuple: the values, and further numbers that the watch gets at each iterate. None by default.
     batch_size
-        How many of the problems are computed at the same time, where all would be too many: when one has ended, another
-        takes its place. The results are the same.
+        Maximum number of problems that run at the same time. When one has ended, another takes its place. The results
+        are the same. None, the default: all problems.
     compiled
-        None: the whole loop is compiled where that is possible, for JAX into a while_loop and on CUDA into a graph, and
-        `result.engine` tells; fun is then called while it is compiled, not at each point, and must do the same
-        work at every call. False: a Python loop. True: an error where it is not possible.
+        If None, the default, the loop is compiled if possible: into a while_loop for JAX, into a graph on CUDA. fun is
+        then called during compilation only, and must do the same work in every call. `result.engine` names the loop.
+        False: a Python loop. True: an error if it cannot be compiled.
     tf32
-        Whether fun may use TF32 on CUDA where PyTorch is set so. Zeroth-order methods turn it off while they run: its
-        10 bits of mantissa leave nothing of the difference between two close values.
+        True if fun may use TF32 on CUDA, as PyTorch is configured. If False, the default, zeroth-order methods turn it
+        off while they run: differences of close values get lost in its 10 bits of mantissa.
     **params
         Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` for the
-        least t, and parts to swap: `oracle`, `schedule`, `update`. With step="theory" and L1 (f is L1-smooth: see
-        `slgh.theory.estimate_smoothness`) the step and xhat are those of the paper's theorem on the method, which the
-        message names; `eps` is the gradient norm to reach, of which gamma="tuned" and the burn-in are made, `sigma`
-        the noise of stochastic gradients, and `burn_in` the iterations that xhat is not drawn from. noise=nu says that
-        values of f have an error of up to nu: the floor is sqrt(nu), and the theory's step that of Algorithm 4.
-        "auto" also takes `phases`: which of "landscape", "homotopy", "local_search" and "restarts" it may use.
+        smallest t, and replacements of parts: `oracle`, `schedule`, `update`.
+
+        With step="theory" and L1 (f is L1-smooth, see `slgh.theory.estimate_smoothness`) the step and xhat are those of
+        the paper's theorem on the method, which the message names. `eps` is the gradient norm to reach, from which
+        gamma="tuned" and the burn-in follow. `sigma` is the noise of stochastic gradients. `burn_in` is the number of
+        first iterations that xhat is not drawn from.
+
+        noise=nu means that values of f have an error of at most nu. The floor is then sqrt(nu), and the theory's step
+        that of Algorithm 4.
+
+        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search" and "restarts" that it may use.
 
     Returns
     -------
     Result
-        With x, fun, success, message and more: see `slgh.Result`. `success` is the planned end with a finite fun; it
-        does not say that fun is low.
+        The solution x, fun, success, message and more: see `slgh.Result`. `success` means that the run ended as planned
+        with a finite fun. It does not mean that fun is low.
 
     Notes
     -----
-    Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED: a loop over runs has to look at
-    the status. fun is not called again, and evaluations in worker processes are killed. (While a loop is being compiled
-    there is nothing yet to return, and KeyboardInterrupt is raised. It is also raised in a run that the fun of another
-    run has started.)
-    An exception in fun reaches you with its own traceback, after the last complete iteration was saved, with all values
-    received since: a resumed run evaluates only what is missing.
+    Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED. A loop over runs must therefore
+    check the status. fun is not called again, and evaluations in worker processes are killed. While a loop is being
+    compiled there is no result yet, and KeyboardInterrupt is raised. It is also raised in a run that was started by the
+    fun of another run.
+
+    An exception in fun is passed on with its own traceback. Before that, the last complete iteration is saved, with all
+    values received since. So a resumed run evaluates only what is missing.
 
     Examples
     --------
@@ -220,7 +226,6 @@ def minimize(
         closed_form=closed, gradient=grad is not None, differentiable=backend.differentiates and not closed
     )
     run = make_run(arguments, traits)
-    asks = run.config.step.method.oracle.asks
     functions = read_functions(
         fun,
         grad,
@@ -228,14 +233,14 @@ def minimize(
         args=extra,
         vectorized=vectorized,
         batched=batched,
-        differentiate=asks == "gradients",
+        differentiate=run.config.step.method.oracle.asks == "gradients",
         watched=watch is not None,
     )
-    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, raises=on_nonfinite == "raise")
+    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32)
 
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
-    """Make the run that the arguments describe."""
+    """Return a run that has not begun, or that continues its checkpoint."""
     saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
     saved_seed = saver.found[0].seed if saver and saver.found else None
     config = make_config(arguments, traits, defaults, saved_seed=saved_seed)
@@ -249,33 +254,30 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
     return Run(config, recorder, Portfolio(config) if config.phases else None)
 
 
-def drive(
-    run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled: bool | None, tf32: bool, raises: bool
-) -> Result:
+def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled: bool | None, tf32: bool) -> Result:
     """Call the user's functions until the run ends."""
-    backend = run.config.backend
-    refuse_workers(workers, functions)
-    reason = "on_nonfinite='raise' looks at every value" if raises else ""
-    parallel = checks.plain(workers) not in (None, 1)
+    config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
+    if parallel and isinstance(functions, Vectorized):
+        raise ValueError("`workers` evaluate one point at a time, `vectorized` functions many: pass one of the two.")
+    needs_python = "on_nonfinite='raise' looks at every value" if config.raise_nonfinite else ""
     if parallel:
-        reason = "workers call fun from Python"
-    differences = run.config.step.method.oracle.asks == "values" and not tf32
+        needs_python = "workers call fun from Python"
+    differences = config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
     with Interrupts() as interrupts, backend.session(differences=differences):
         interrupts.in_user_code = True  # compiling calls the user's function, and there is no result yet
-        functions = run.compile(functions, compiled=compiled, python=reason)
+        functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
         interrupts.in_user_code = False
-        objective = Objective(functions, backend=backend, data=run.config.data, raise_nonfinite=raises)
-        if not parallel:
-            return _answer_requests(run, objective, interrupts)
+        if not (parallel and isinstance(functions, Pointwise)):
+            return _answer_requests(run, functions, interrupts)
         with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
-            functions.mappers[:] = mappers
-            return _answer_requests(run, objective, interrupts)
+            return _answer_requests(run, functions.with_workers(mappers), interrupts)
 
 
-def _answer_requests(run: Run, objective: Objective, interrupts: Interrupts) -> Result:
+def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts) -> Result:
     """Answer requests until the run ends. The user's code sees its own handling of floating-point errors."""
-    requests = run.requests()
+    config, requests = run.config, run.requests()
+    objective = Objective(functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite)
     answer: Any = None
     try:
         while True:
@@ -283,7 +285,8 @@ def _answer_requests(run: Run, objective: Objective, interrupts: Interrupts) -> 
                 with np.errstate(all="ignore"):
                     request = requests.send(answer)
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                result: Result = end.value
+                return result
             try:
                 interrupts.in_user_code = True
                 if interrupts.pending:

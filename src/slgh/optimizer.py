@@ -1,4 +1,4 @@
-"""The engine turned inside out: ask for points, tell their values."""
+"""`Optimizer`: a run whose points the user evaluates, through ask and tell."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from slgh.result import Result, Status
 
 
 class Optimizer:
-    """Ask, tell, stop, result: for objectives that only you can evaluate.
+    """Ask/tell interface, for objectives that only the user can evaluate.
 
-    The run is the one that `minimize` would do in a Python loop with the same arguments, to the last bit. Parameters
-    are those of `minimize`, less fun and what belongs to calling it.
+    The run is bit for bit the one that `minimize` does in a Python loop with the same arguments. The parameters are
+    those of `minimize`, without fun and the ones that say how to call it.
 
     Parameters
     ----------
     x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed
-        As for `minimize`.
+        As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
-        As for `minimize`.
+        As for `minimize`, with the same defaults.
+    sample_xi
+        As for `minimize`. `xi` has the samples for the points of `ask`.
+    gradients
+        True if gradients can be passed to `tell`. First-order methods such as gd and slgh_r then need them: see `asks`.
+        False by default.
     **params
         As for `minimize`.
-    sample_xi
-        As for `minimize`; the samples that go with the points are `opt.xi`.
-    gradients
-        Whether you can tell gradients: the methods gd, slgh_r and their like then ask for them (see `asks`).
 
     Examples
     --------
@@ -91,7 +92,6 @@ class Optimizer:
             ObjectiveTraits(gradient=gradients),
         )
         self._backend = self._run.config.backend
-        self._raises = on_nonfinite == "raise"
         self._requests = self._run.requests()
         self._request: Evaluate | None = None
         self._result: Result | None = None
@@ -99,7 +99,10 @@ class Optimizer:
         self._advance(None)
 
     def _advance(self, values: Any) -> None:
-        """Go on to the next request. Ctrl-C is raised when the values have been taken in: the run can then go on."""
+        """Answer the current request, and get the next one.
+
+        Ctrl-C is raised after the values are accepted, so that the run can be continued.
+        """
         with Interrupts() as interrupts:
             try:
                 with np.errstate(all="ignore"), self._backend.session(differences=True):
@@ -117,57 +120,69 @@ class Optimizer:
             raise KeyboardInterrupt
 
     def _pending(self) -> Evaluate:
+        """Return the current request, or raise if the run has ended."""
         if self._request is None:
             raise RuntimeError("The run has ended: see `stop()` and `result`.")
         return self._request
 
     @property
     def asks(self) -> str:
-        """What `tell` expects for the points that are asked: "fun", one value each, or "grad", one gradient each."""
+        """What `tell` expects: "fun" for one value per point, or "grad" for one gradient per point."""
         return self._pending().query.what
 
     @property
     def active(self) -> NDArray[np.intp]:
-        """The problems of the batch that the points belong to, in their order."""
+        """Problems of the batch that the points belong to, in the order of the points."""
         return (self._run.active if self._request is None else self._request.rows).copy()
 
     @property
     def xi(self) -> Any:
-        """The samples (n, ...), batched (B, n, ...), that go with the points of a stochastic function."""
+        """Samples (n, ...), batched (B, n, ...), for the points of a stochastic function. Otherwise None."""
         xi = self._pending().query.xi
         return None if xi is None else self._backend.to_library(xi if self._run.config.batched else xi[0])
 
     def ask(self) -> Any:
-        """The points to evaluate, (n, d); batched (B, n, d) for the active problems. Asking twice gives the same."""
+        """Return the points to evaluate, (n, d), batched (B, n, d) for the active problems.
+
+        They stay the same until `tell` is called.
+        """
         points = self._pending().query.points
         return self._backend.to_library(points if self._run.config.batched else points[0])
 
     def tell(self, points: Any, values: Any) -> None:
-        """Give the values (n,), or gradients (n, d), of the points that were asked; batched with leading axis B."""
+        """Pass the values or gradients at the points of the last `ask`.
+
+        Parameters
+        ----------
+        points
+            The points of the last `ask`, unchanged.
+        values
+            Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B.
+        """
         query = self._pending().query
         backend = self._backend
-        asked = query.points if self._run.config.batched else query.points[0]
-        if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(asked)):
+        expected = query.points if self._run.config.batched else query.points[0]
+        if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(expected)):
             raise ValueError("`points` must be those of the last `ask`, in their order.")
-        shape = tuple(asked.shape if query.what == "grad" else asked.shape[:-1])
+        shape = tuple(expected.shape if query.what == "grad" else expected.shape[:-1])
         array = backend.real(values, "values")
         if tuple(array.shape) != shape:
             raise ValueError(
-                f"`values` must have shape {shape} for points {tuple(asked.shape)}, got {tuple(array.shape)}."
+                f"`values` must have shape {shape} for points {tuple(expected.shape)}, got {tuple(array.shape)}."
             )
-        if self._raises and not np.isfinite(backend.host(array)).all():
+        if self._run.config.raise_nonfinite and not np.isfinite(backend.host(array)).all():
             raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
         self._advance(array if self._run.config.batched else array[None])
 
     def stop(self) -> bool:
-        """Whether the run has ended."""
+        """Return True if the run has ended."""
         return self._request is None
 
     @property
     def result(self) -> Result:
-        """The Result; while the run goes on, the best point so far (the iterate, if stochastic) and Status.RUNNING.
+        """The Result. Before the end, the best point so far (the iterate if f is stochastic), with Status.RUNNING.
 
-        After an exception, such as one of the callback, it is the best point so far with Status.FAILED.
+        After an exception, in the callback for example, it is the best point so far, with Status.FAILED.
         """
         if self._result is not None:
             return self._result

@@ -54,64 +54,69 @@ MAX_RETREATS = 3
 """A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""
 
 REGION_RADIUS = 1.6
-"""Without bounds, lines and restarts reach this many t1 in each variable, about as far as uniform points of a box."""
+"""Standard deviation of random points per variable, in units of t1, if there are no bounds. They are then about as far
+away as uniform points of a box, of which t1 is a quarter."""
 
 
 class Portfolio:
-    """The Strategy of "auto", with the state that a checkpoint holds."""
+    """The Strategy of "auto". Its state is saved in checkpoints."""
 
     def __init__(self, config: RunConfig) -> None:
         assert config.phases is not None
         self.config = config
+        self.t1 = float(config.t1[0])
         self.log = ReplayLog()
         self.phase = ""
         """Current phase: a homotopy, a local search, or neither."""
         self.until: int | None = None
         """Last iteration of the current homotopy."""
         self.retreats = 0
-        """Number of times that the current homotopy has started again."""
+        """Number of times that the current homotopy has started again, at a smaller t."""
         self.left = 0
         """Evaluations left after the last phase."""
 
     def phases(self, engine: Run) -> Generator[Request, Any, None]:
         """Run all phases, until the budget is spent or nothing is left to do."""
         config = self.config
-        x0, t1, names = config.x0[0].astype(float), float(config.t1[0]), config.phases or ()
+        x0, names = config.x0[0].astype(float), config.phases or ()
         budget = self.left = (config.limits.max_evals or 0) - config.start_evals - config.reserve
-        gradient = 2 if engine.has_gradients else x0.size + 1
-        smooths = "homotopy" in names
-        searches = "local_search" in names and (budget >= LOCAL_SEARCH_MIN_GRADIENTS * gradient or not smooths)
-        if smooths and searches and "landscape" in names and (lines := affordable_lines(budget)):
+        gradient_cost = 2 if engine.has_gradients else x0.size + 1
+        use_homotopy = "homotopy" in names
+        affordable = budget >= LOCAL_SEARCH_MIN_GRADIENTS * gradient_cost
+        use_local_search = "local_search" in names and (affordable or not use_homotopy)
+        if use_homotopy and use_local_search and "landscape" in names and (lines := affordable_lines(budget)):
             yield from self.evaluated(engine, self._landscape(x0, lines))
         if self.noisy:
             engine.use_ranks()
-        if not searches or self.noisy:
-            end = yield from self.homotopy(engine, x0, t1, self.left)
+        if not use_local_search or self.noisy:
+            end = yield from self.homotopy(engine, x0, self.t1, self.left)
             if end.note < 0:
                 engine.stop(Status.NONFINITE)
-        elif not smooths:
-            yield from self.local_search(engine, x0)
-            yield from self.local_searches_elsewhere(engine, gradient)
         elif self.landscape is Landscape.RUGGED:
-            kept = max(
-                RUGGED_LOCAL_SHARE * budget, min(RUGGED_LOCAL_GRADIENTS * gradient, RUGGED_LOCAL_MAX_SHARE * budget)
-            )
-            yield from self.homotopy(engine, x0, t1, self.left - int(kept))
-            yield from self.local_search(engine, self.lowest(engine).x)
-            while "restarts" in names and self.left > RESTART_MIN_GRADIENTS * gradient:
-                before = self.lowest(engine)
-                end = yield from self.homotopy(engine, before.x, RESTART_RADIUS * t1, int(RESTART_SHARE * self.left))
-                if not end.note:
-                    break
-                if (lowest := self.lowest(engine)).fun < before.fun:
-                    yield from self.local_search(engine, lowest.x)
+            yield from self._minimize_rugged(engine, x0, budget, gradient_cost)
         else:
             yield from self.local_search(engine, x0)
-            if self.left > SECOND_HOMOTOPY_MIN_GRADIENTS * gradient:
+            if use_homotopy and self.left > SECOND_HOMOTOPY_MIN_GRADIENTS * gradient_cost:
                 share = SECOND_HOMOTOPY_SHARE if "restarts" in names else 1 - RUGGED_LOCAL_SHARE
-                end = yield from self.homotopy(engine, x0, t1, int(share * self.left))
+                end = yield from self.homotopy(engine, x0, self.t1, int(share * self.left))
                 yield from self.local_search(engine, end.x)
-            yield from self.local_searches_elsewhere(engine, gradient)
+            yield from self.local_searches_elsewhere(engine, gradient_cost)
+
+    def _minimize_rugged(
+        self, engine: Run, x0: NDArray[Any], budget: int, gradient_cost: int
+    ) -> Generator[Request, Any, None]:
+        """Run a homotopy, a local search from the lowest point, and restarts there as long as the budget lasts."""
+        least = min(RUGGED_LOCAL_GRADIENTS * gradient_cost, RUGGED_LOCAL_MAX_SHARE * budget)
+        kept = max(RUGGED_LOCAL_SHARE * budget, least)
+        yield from self.homotopy(engine, x0, self.t1, self.left - int(kept))
+        yield from self.local_search(engine, self.lowest(engine).x)
+        while "restarts" in (self.config.phases or ()) and self.left > RESTART_MIN_GRADIENTS * gradient_cost:
+            before = self.lowest(engine)
+            end = yield from self.homotopy(engine, before.x, RESTART_RADIUS * self.t1, int(RESTART_SHARE * self.left))
+            if not end.note:
+                break
+            if (lowest := self.lowest(engine)).fun < before.fun:
+                yield from self.local_search(engine, lowest.x)
 
     @property
     def landscape(self) -> Landscape | None:
@@ -129,12 +134,13 @@ class Portfolio:
         return self._count("homotopy")
 
     def _count(self, phase: str) -> int:
+        """Count the phases of this name, including the current one, but no homotopies that did not fit."""
         ended = sum(o.phase == phase and (phase != "homotopy" or o.note != 0) for o in self.log.outcomes)
         return ended + (self.phase == phase)
 
     @property
     def story(self) -> str:
-        """What was observed and done, for the message."""
+        """Observations and phases so far, for the message."""
         seen = "" if self.landscape is None else f"f looked {self.landscape.name.lower()}"
         words = {"homotopy": ("homotopy", "homotopies"), "local_search": ("local search", "local searches")}
         counted = ((self._count(phase), names) for phase, names in words.items())
@@ -142,25 +148,25 @@ class Portfolio:
         return ": ".join(filter(None, (seen, done)))
 
     def lowest(self, engine: Run) -> PhaseOutcome:
-        """Return the lowest point so far. It is logged like a phase, since the run goes on to lower ones."""
+        """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
         if (skipped := self.skip()) is not None:
             return skipped
         best = engine.state.full
         return self.done(engine, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
 
-    def local_searches_elsewhere(self, engine: Run, gradient: int) -> Generator[Request, Any, None]:
-        """Search from random points, as long as the budget lasts and is used."""
+    def local_searches_elsewhere(self, engine: Run, gradient_cost: int) -> Generator[Request, Any, None]:
+        """Search from random points, as long as the budget allows it and each search uses some of it."""
         before = self.left + 1
-        while "restarts" in (self.config.phases or ()) and gradient < self.left < before:
+        while "restarts" in (self.config.phases or ()) and gradient_cost < self.left < before:
             before = self.left
             yield from self.local_search(engine, self.random_points(1)[0])
 
     def random_points(self, n: int) -> NDArray[Any]:
-        """Draw n points of the region, (n, d). They differ from phase to phase."""
+        """Draw n points (n, d) around x0, uniformly between bounds. The points differ from phase to phase."""
         config, x0 = self.config, self.config.x0[0].astype(float)
         rng = np.random.default_rng([*config.keys[0], len(self.log.outcomes)])
         largest = float(np.finfo(config.dtype).max)
-        far = np.clip(x0 + REGION_RADIUS * float(config.t1[0]) * rng.standard_normal((n, x0.size)), -largest, largest)
+        far = np.clip(x0 + REGION_RADIUS * self.t1 * rng.standard_normal((n, x0.size)), -largest, largest)
         if config.box is None:
             return np.asarray(far)
         low, high = config.box.low.astype(float), config.box.high.astype(float)
@@ -172,6 +178,7 @@ class Portfolio:
         return np.asarray(np.where(bounded, within, np.clip(far, low, high)))
 
     def _landscape(self, x0: NDArray[Any], lines: int) -> Evaluating[PhaseOutcome]:
+        """Check the landscape along this many lines."""
         eps = float(np.finfo(self.config.dtype).eps)
         landscape = yield from check_landscape(x0, self.random_points(lines), eps)
         return PhaseOutcome("landscape", x0, np.inf, int(landscape))
@@ -202,7 +209,7 @@ class Portfolio:
         return (yield from self.evaluated(engine, _value_at(end)))
 
     def begin_homotopy(self, engine: Run, x: NDArray[Any], t: float, evals: int) -> bool:
-        """Put the start of a homotopy into the engine's state. Return False if no iteration is affordable."""
+        """Begin a homotopy from x and t with at most `evals` evaluations. Return False if they allow no iteration."""
         method, full = self.config.step.method, engine.state.full
         T = evals // method.oracle.cost(True, self.config.step.ctx)
         if T < 1:
@@ -228,13 +235,13 @@ class Portfolio:
         return True
 
     def local_search(self, engine: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
-        """Search locally from x with all that is left."""
+        """Search locally from x, with at most all evaluations that are left."""
         self.phase = "local_search"
         config = self.config
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if config.box is not None:
             low, high = config.box.low.astype(float), config.box.high.astype(float)
-        unit = UNIT * float(config.t1[0]) * config.widths
+        unit = UNIT * self.t1 * config.widths
         region = SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
         incumbent = min((o.fun for o in self.log.outcomes), default=np.inf)
         options = {"gradients": engine.has_gradients, "penalize": config.step.penalize}
@@ -246,18 +253,19 @@ class Portfolio:
         return (yield from self.evaluated(engine, search()))
 
     def evaluated(self, engine: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
-        """Run a phase on the host: the engine evaluates what it asks for, or a checkpoint has the answers."""
+        """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
         if (skipped := self.skip()) is not None:
             return skipped
-        answer = None
         try:
+            evaluation = next(phase)
             while True:
-                points, gradient, is_step = phase.send(answer)  # type: ignore[arg-type]
                 answer = self.log.repeated()
                 if answer is None:
+                    points, gradient, is_step = evaluation
                     answer = yield from engine.evaluate(points, gradient=gradient)
-                    self.log.append(answer)  # before `book`, which calls the user's callback
-                    engine.book(points, answer, is_step=is_step)
+                    self.log.append(answer)  # before `record`, which calls the user's callback
+                    engine.record(points, answer, is_step=is_step)
+                evaluation = phase.send(answer)
         except StopIteration as end:
             return self.done(engine, end.value)
         finally:
@@ -276,15 +284,15 @@ class Portfolio:
         return self.log.end(outcome._replace(left=self.left))
 
     def save(self) -> dict[str, NDArray[Any]]:
-        """Return what `load` continues from."""
+        """Return the arrays that `load` continues from."""
         return self.log.save() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
 
     def load(self, arrays: dict[str, NDArray[Any]], d: int) -> None:
-        """Continue from what `save` returned."""
+        """Continue from the arrays of `save`, for d variables."""
         self.log.load(arrays, d)
         for phase, note, _ in arrays["numbers"].tolist():
             if PHASES[phase] == "landscape":
-                Landscape(note)  # raises ValueError if it is none
+                Landscape(note)  # raises ValueError if the number is invalid
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
 

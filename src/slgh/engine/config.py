@@ -1,4 +1,4 @@
-"""Everything that is decided before the first evaluation."""
+"""RunConfig: everything that is decided before the first evaluation."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
 from slgh.engine.termination import Limits, read_limits, with_iterations
-from slgh.engine.theory_step import THEORY_NAMES, AppliedTheory, apply_theory, fill_gamma, read_theory
-from slgh.method import Composition, ObjectiveTraits, read_composition, refuse_mismatch
+from slgh.engine.theory_step import THEORY_NAMES, apply_theory, fill_gamma, read_theory
+from slgh.method import SLOTS, Composition, ObjectiveTraits, read_composition, refuse_mismatch
+from slgh.oracles import Antithetic
 from slgh.protocols import Array, Oracle, Schedule
 
-SWAPPED = frozenset({"oracle", "schedule", "update"})
-"""Parameters that replace a part of the method."""
+TAIL_START = 0.9
+"""The solution of a stochastic f is the mean of the iterates after this share of the iterations."""
 
 
 class Defaults(Protocol):
-    """Where the parameters come from that the user leaves open: `slgh.auto.defaults`."""
+    """Source of the parameters that the user leaves open: the module `slgh.auto.defaults`."""
 
     def fill_samples(self, composition: Composition, d: int, max_evals: int | None) -> Composition: ...
     def fill_pace(
@@ -54,7 +55,7 @@ class Defaults(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """A run before its first evaluation. Arrays are NumPy's."""
+    """Settings of a run. Arrays are NumPy's if nothing else is said."""
 
     step: StepConfig
     backend: Backend
@@ -69,7 +70,7 @@ class RunConfig:
     """The user's data, in the backend's arrays with leading axis B."""
     limits: Limits
     reserve: int
-    """Evaluations of each problem that are kept for its final value."""
+    """Evaluations of each problem that are reserved for its final value."""
     start_evals: int
     """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0."""
     batched: bool
@@ -85,12 +86,14 @@ class RunConfig:
     phases: tuple[str, ...] | None
     """Phases of "auto" for a single problem. None: one homotopy, or another method."""
     traits: ObjectiveTraits
+    raise_nonfinite: bool
+    """Bad-value policy "raise"."""
     given: frozenset[str]
     """Names of the parameters that the user has set."""
     identity: dict[str, Any]
-    """What a checkpoint must agree with to belong to this run."""
+    """Properties that a checkpoint must share to belong to this run."""
     remark: str
-    """Sentence of the result's message on how the step was chosen."""
+    """Sentence for the result's message that says how the theory chose the step. Otherwise empty."""
 
     @property
     def stochastic(self) -> bool:
@@ -108,10 +111,11 @@ class RunConfig:
 def make_config(
     arguments: Arguments, traits: ObjectiveTraits, defaults: Defaults, *, saved_seed: Any = None
 ) -> RunConfig:
-    """Check the arguments, compose the method, and fill in what the user leaves open.
+    """Check the arguments, compose the method, and fill in the parameters that the user leaves open.
 
-    `saved_seed` is that of a checkpoint, used if the user gives none.
+    `saved_seed` is the seed of a checkpoint. It is used if the user gives none.
     """
+    # The problem.
     refuse_foreign_names(arguments.params)
     checks.choice("on_nonfinite", arguments.on_nonfinite, POLICIES)
     backend = backend_of(arguments.x0)
@@ -123,6 +127,8 @@ def make_config(
     traits = dataclasses.replace(traits, stochastic=sample_xi is not None, terms=terms)
     box = _read_box(arguments.bounds, x)
     method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
+
+    # The method, without the parameters that depend on the number of iterations.
     params = dict(arguments.params)
     phases = params.pop("phases", PHASES) if method == "auto" else None
     theory = None
@@ -144,12 +150,15 @@ def make_config(
     oracle, schedule = composition.part("oracle"), composition.part("schedule")
     refuse_mismatch(composition.name, oracle, schedule, composition.floor, traits)
     checks.count("samples", oracle.samples, 0, MAX_SAMPLES)
+    # Quantities that the oracle must estimate besides the gradient.
     needs = schedule.needs | ({"f"} & oracle.provides if stochastic and limits.target is not None else set())
     if watch is not None:
         needs |= read_watch(watch, oracle, stochastic=stochastic)
     if theory and oracle.exact and not stochastic:
         needs |= {"grad_f"} & oracle.provides
     ctx = backend.context(frozenset(needs), stochastic=stochastic)
+
+    # The number of iterations T, and the parameters that depend on it.
     reports_best = composition.reports == "best"
     start_evals = int(reports_best and not stochastic)
     reserve = oracle.samples if stochastic else 1
@@ -160,44 +169,43 @@ def make_config(
     batch_size = read_batch_size(
         arguments.batch_size, B, T, oracle, backend, batched=arguments.batched, callback=arguments.callback
     )
-    applied: AppliedTheory | None = None
-    if theory:
-        applied = apply_theory(composition, theory, d, T)
+    applied = apply_theory(composition, theory, d, T) if theory else None
+    if applied:
         composition = applied.composition
     t1 = _first_radii(x, schedule.t1, box, defaults)
     if T is not None:
         composition = defaults.fill_pace(composition, oracle, schedule, t1, d, T)
     if composition.planned:
         composition = composition.over(T)
-    bound = composition.build()
-    averaged = reports_best and stochastic and T is not None
-    burn_in = applied.burn_in if applied else 0
+    built = composition.build()
+    tail_from = int(TAIL_START * T) if reports_best and stochastic and T is not None else None
+    if method == "auto":
+        single = not (arguments.batched or stochastic or SLOTS.keys() & params.keys())
+        single = single and watch is None and limits.max_iter is None
+        phases = _plan_phases(phases, built.oracle, single=single)
+
+    # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
     if arguments.seed is None and saved_seed is not None and (np.ndim(saved_seed) == 0 or len(saved_seed) == B):
         seed = saved_seed  # a list of another length belongs to another run
     keys = entropies(seed, B)
-    exact = bound.oracle.exact and not stochastic
-    picks = draw_picks(keys, T, burn_in, exact=exact)
+    burn_in = applied.burn_in if applied else 0
     step = StepConfig(
-        method=bound,
+        method=built,
         ctx=ctx,
         ops=backend.ops,
         box=None if box is None else Box(*(None if side is None else backend.native(side) for side in box)),
         penalize=arguments.on_nonfinite == "penalize",
-        tail_from=int(0.9 * T) if averaged and T is not None else None,
+        tail_from=tail_from,
         watch=watch,
     )
-    if method == "auto":
-        single = not (arguments.batched or stochastic or SWAPPED & params.keys())
-        single = single and watch is None and limits.max_iter is None
-        phases = _plan_phases(phases, bound.oracle, single=single)
     identity: dict[str, Any] = {
         "arrays": f"{backend.name} {x.dtype}",
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
-        "number of iterations, which the method plans by": T if composition.planned or averaged else None,
-        "method": describe(bound),
+        "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
+        "method": describe(built),
         "phases": list(phases) if phases else None,
         "burn-in": burn_in,
         "number of terms": terms,
@@ -224,11 +232,12 @@ def make_config(
         batch_size=batch_size,
         seed=seed,
         keys=keys,
-        picks=picks,
+        picks=draw_picks(keys, T, burn_in, exact=step.exact),
         sample_xi=sample_xi,
-        noise_samples=max(bound.oracle.samples, terms or 0),
+        noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
         traits=traits,
+        raise_nonfinite=arguments.on_nonfinite == "raise",
         given=frozenset(params),
         identity=identity,
         remark=str(applied) if applied else "",
@@ -253,9 +262,10 @@ def _first_radii(x: NDArray[Any], t1: float | None, box: Box | None, defaults: D
 
 def _plan_phases(phases: Any, oracle: Oracle, *, single: bool) -> tuple[str, ...] | None:
     """Return the phases of "auto", or None if there is one homotopy alone."""
-    if single and getattr(oracle, "values", "raw") == "raw":
+    ranks = isinstance(oracle, Antithetic) and oracle.values == "ranks"
+    if single and not ranks:
         return read_phases(phases)
-    if phases is not PHASES:
+    if phases is not PHASES:  # the user has passed some
         raise ValueError(
             "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
             f"got phases={phases!r}: leave them out."

@@ -7,7 +7,7 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,12 +19,13 @@ from slgh import checks
 
 Call = Callable[[tuple[Any, ...]], Any]
 Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Generator[tuple[int, Any], None, None]]
-"""Calls a function for each item, and yields the index of the item with the value, in any order."""
+"""Calls a function for each item, and yields (index of the item, value) in any order."""
 
 POLL_SECONDS = 1.0
 """Seconds between two checks of a worker process that its parent is alive."""
 
 _call: Call
+"""In a worker process: its function."""
 
 
 def _start_worker(call: Call) -> None:
@@ -67,27 +68,31 @@ def _interrupts_deferred() -> Iterator[None]:
 
 
 def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """In a worker process: evaluate some of the points."""
     return [_call(item) for item in items]
 
 
+def is_parallel(workers: Any) -> bool:
+    """Return False if `workers` is None or 1, which is a plain loop in this process."""
+    return checks.plain(workers) not in (None, 1)
+
+
 @contextmanager
-def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[list[Mapper | None]]:
-    """Yield a Mapper for each call, or None for a plain loop in this process.
+def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[list[Mapper]]:
+    """Yield a Mapper for each call.
 
     Parameters
     ----------
     workers
-        None or 1 for no parallelism, an int (-1: all cores) for that many processes, a callable as `map`, or an
-        object with a `map` method: an executor of concurrent.futures, Dask or MPI, or a multiprocessing pool.
-    fork
-        Whether processes may be forks.
+        Number of processes (-1: all cores), a callable like `map`, or an object with a `map` method: an executor of
+        concurrent.futures, Dask or MPI, or a multiprocessing pool.
     calls
-        The functions to call. A process pool gets each function once, not with every point.
+        The functions to call. A process gets its function once, not with every point.
+    fork
+        True if processes may be forks.
     """
     workers = checks.plain(workers)
-    if workers is None or (isinstance(workers, int) and workers == 1):
-        yield [None] * len(calls)
-    elif isinstance(workers, int):
+    if isinstance(workers, int):
         if workers != -1:
             checks.count("workers", workers)
         processes = os.cpu_count() or 1 if workers == -1 else workers
@@ -100,7 +105,7 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[lis
                     pool.kill()
             for pool in pools:
                 pool.close()
-    elif hasattr(workers, "map"):
+    elif hasattr(workers, "map"):  # not a protocol: its isinstance would refuse proxies
         yield [_checked(workers.map)] * len(calls)
     elif callable(workers):
         yield [_checked(workers)] * len(calls)
@@ -111,11 +116,11 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[lis
 
 
 def _checked(mapping: Callable[..., Any]) -> Mapper:
-    """A Mapper from a callable of the user's that is like `map`."""
+    """Return a Mapper that calls the user's `mapping`, a callable like `map`, and checks its values."""
 
     def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
         values = mapping(call, items)
-        if isinstance(values, Mapping | Set | str | bytes) or not hasattr(values, "__iter__"):
+        if isinstance(values, Mapping | Set | str | bytes) or not isinstance(values, Iterable):
             raise TypeError(
                 "`workers` must return the values in the order of the points, as `map` does; "
                 f"got {checks.show(values)}."
@@ -135,7 +140,7 @@ def _checked(mapping: Callable[..., Any]) -> Mapper:
 
 
 class _Pool:
-    """Worker processes that know one function. They end at once when an evaluation fails or Ctrl-C is pressed."""
+    """Worker processes for one function. They are killed if an evaluation fails or Ctrl-C is pressed."""
 
     def __init__(self, processes: int, call: Call, *, fork: bool) -> None:
         try:
@@ -167,7 +172,7 @@ class _Pool:
             )
             raise
         except Exception:
-            # One evaluation failed: pass on what the others have found by now.
+            # One evaluation failed: yield the values that the others have found by now.
             for start, future in zip(starts, futures, strict=False):
                 if future.done() and not future.cancelled() and future.exception() is None:
                     yield from enumerate(future.result(), start)
@@ -177,16 +182,17 @@ class _Pool:
                 self.kill()
 
     def kill(self) -> None:
-        """End all worker processes at once, whatever they are doing."""
+        """Kill all worker processes, even in the middle of an evaluation."""
         self.killed = True
         # ProcessPoolExecutor.kill_workers exists from Python 3.14 on.
         for process in list((self.executor._processes or {}).values()):
             process.kill()
         # A worker that was killed while it sent a value leaves half a message. The executor waits for the rest of it as
         # long as any process, this one included, could still write.
+        executor: Any = self.executor
         with contextlib.suppress(AttributeError, OSError):
-            self.executor._result_queue._writer.close()  # type: ignore[attr-defined]
+            executor._result_queue._writer.close()
 
     def close(self) -> None:
-        """End the worker processes, which are idle or killed."""
+        """End the worker processes, which are idle or have been killed."""
         self.executor.shutdown(cancel_futures=True)

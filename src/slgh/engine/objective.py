@@ -1,9 +1,10 @@
-"""The only place that calls the user: values, gradients and closed forms at the points of a query."""
+"""The only place that calls the user's functions: values, gradients and closed forms at the points of a query."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -18,19 +19,24 @@ from slgh.engine.executors import Call, Mapper
 from slgh.engine.requests import Answers, Evaluate
 from slgh.protocols import Array, Query
 
-CLOSED_FORM = ("value", "grad", "dt", "trace")
-
-ASKED = {"F": "value", "F.grad": "grad", "F.trace": "trace", "F.dt": "dt"}
-"""Which method of a closed form answers which query; "fun" and "grad" are those at t = 0."""
+CLOSED_FORM_METHODS = {
+    "fun": "value",
+    "grad": "grad",
+    "F": "value",
+    "F.grad": "grad",
+    "F.dt": "dt",
+    "F.trace": "trace",
+}
+"""Method of a closed form that answers each kind of query. "fun" and "grad" are at t = 0."""
 
 
 def is_closed_form(fun: Any) -> bool:
-    """Whether `fun` is a closed form: an object with the four methods value, grad, dt, trace."""
-    return all(callable(getattr(fun, name, None)) for name in CLOSED_FORM)
+    """Return True if `fun` is a closed form: an object with the four methods value, grad, dt, trace."""
+    return all(callable(getattr(fun, name, None)) for name in CLOSED_FORM_METHODS.values())
 
 
 class PointCall:
-    """fun(x, *data, *xi, *args) for one point; an object so that processes can be sent it."""
+    """fun(x, *data, *xi, *args) at one point. It is an object so that it can be pickled."""
 
     def __init__(self, fun: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.fun = fun
@@ -41,8 +47,8 @@ class PointCall:
 
 
 @dataclass(frozen=True)
-class Value:
-    """The first of what fun returns: the value, without what is watched."""
+class FirstOutput:
+    """The first of the arrays that fun returns with a Watch: the value."""
 
     fun: Callable[..., Any]
 
@@ -51,7 +57,7 @@ class Value:
 
 
 class Caller(Protocol):
-    """What calling the user's vectorized functions takes: a Backend, or while a loop is traced less."""
+    """The part of a Backend that calls of vectorized functions need. A loop that is traced has no more than this."""
 
     @property
     def xp(self) -> Any: ...
@@ -64,7 +70,7 @@ class Caller(Protocol):
 class Vectorized:
     """The user's functions of many points: fun and grad, or a closed form.
 
-    Without `batched` there is no batch axis for them to see. Nothing here looks at values, so that a loop can be
+    Unless `batched`, they get points without the batch axis. No branch depends on values, so that a loop can be
     compiled with it.
     """
 
@@ -75,36 +81,23 @@ class Vectorized:
     batched: bool
     closed: bool = False
     watched: bool = False
-    """Whether fun returns a tuple, of the values and of what is watched: the answer then has them along a last axis."""
-
-    @property
-    def calls(self) -> list[Call]:
-        """What workers call: nothing."""
-        return []
-
-    @property
-    def mappers(self) -> list[Mapper | None]:
-        """Where workers are put: nowhere."""
-        return []
+    """True if fun returns a tuple: the values, and numbers for the Watch. The answer has them along a last axis."""
 
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
-        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems."""
+        """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems."""
         rows = [a[:, None] for a in data]
         leading, last = [query.points], [] if query.xi is None else [query.xi]
         fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
         if self.closed:
-            method = ASKED.get(query.what, "value" if query.what == "fun" else "grad")
+            method = CLOSED_FORM_METHODS[query.what]
             fun, name = getattr(self.fun, method), f"fun.{method}"
             xp, shape = self.backend.xp, query.points.shape[:2]
             leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
         assert fun is not None
         leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
+        # `to_function` may copy. Data may be large, so it is passed as it is.
         to_function = self.backend.to_function
-        given = [
-            *map(to_function, leading),
-            *rows,
-            *map(to_function, last),
-        ]  # data may be large, and is never copied for a call
+        given = [*map(to_function, leading), *rows, *map(to_function, last)]
         with self.backend.guard_arguments(*given):
             found = fun(*given, *self.args)
         if not (self.watched and name == "fun"):
@@ -116,20 +109,27 @@ class Vectorized:
         return self.backend.xp.stack([self._check_shape(one, query, name) for one in found], axis=-1)
 
     def _check_shape(self, found: Any, query: Query, name: str) -> Array:
+        """Return what the function `name` returned as an array with leading axis B, or raise if its shape is wrong."""
         B, n, d = query.points.shape
         of, shape = ("gradient", (B, n, d)) if name.endswith("grad") else ("value", (B, n))
         values = self.backend.real(found, name)
-        seen = 0 if self.batched else 1
-        if tuple(values.shape) != shape[seen:]:
+        hidden = 0 if self.batched else 1  # leading axes that the function does not see
+        if tuple(values.shape) != shape[hidden:]:
             raise ValueError(
-                f"`{name}` must return one {of} a point, shape {shape[seen:]} for points of shape "
-                f"{(B, n, d)[seen:]}; got {tuple(values.shape)}."
+                f"`{name}` must return one {of} per point, shape {shape[hidden:]} for points of shape "
+                f"{(B, n, d)[hidden:]}; got {tuple(values.shape)}."
             )
         return values if self.batched else values[None]
 
 
 class Pointwise:
-    """The user's functions of one point, called in a loop or by workers; `derived`: grad is fun's by the backend."""
+    """The user's functions of one point, called in a loop or by workers.
+
+    Parameters
+    ----------
+    derived
+        True if `grad` is the backend's automatic derivative of `fun`.
+    """
 
     def __init__(
         self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...], *, derived: bool
@@ -138,13 +138,21 @@ class Pointwise:
         self.calls: list[Call] = [PointCall(backend.without_gradients(fun), args)]
         if grad is not None:
             self.calls.append(PointCall(grad, args))
-        self.mappers: list[Mapper | None] = [None] * len(self.calls)
+        """Calls of fun and, if there is one, of grad."""
+        self._mappers: list[Mapper] = []
+        """Workers for each of the calls. Empty: a loop in this process."""
+
+    def with_workers(self, mappers: list[Mapper]) -> Pointwise:
+        """Return the same functions, called by workers: one mapper for each of `calls`."""
+        functions = copy(self)
+        functions._mappers = mappers
+        return functions
 
     def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
-        """Values (B, n), or gradients (B, n, d), with the rows `data` (B, ...) of the problems.
+        """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
 
-        Points whose values are in `answers` are not evaluated again. Values are put there as they come in, so that they
-        survive if the function raises.
+        Points whose values are in `answers` are not evaluated again. New values are added to it one by one, so that
+        they are kept if the function raises.
         """
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
@@ -160,23 +168,23 @@ class Pointwise:
             for b, i in (divmod(j, n) for j in missing)
         ]
         which = 0 if query.what == "fun" else 1
-        call, mapper = self.calls[which], self.mappers[which]
+        call = self.calls[which]
         read = backend.number if which == 0 else partial(self._vector, d=d)
         with backend.guard_arguments(points):
-            if mapper is None:
+            if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
                     answers.begun += 1
                     received[j] = read(call(item))
             else:
                 answers.begun += len(items)
-                with closing(mapper(call, items)) as values:
+                with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
                         received[missing[i]] = read(value)
         found = backend.stack([received[j] for j in range(B * n)])
         return backend.xp.reshape(found, (B, n) if which == 0 else (B, n, d))
 
     def mapped(self, *, data: int, xi: bool) -> Vectorized:
-        """The same functions of many points, by the backend's own mapping."""
+        """Return the functions of many points that the backend maps these to, with `data` arrays and `xi` or not."""
         fun = self.backend.mapped(self.fun, data=data, xi=xi, vector=False)
         grad = self.grad
         if self.derived:
@@ -186,6 +194,7 @@ class Pointwise:
         return Vectorized(backend=self.backend, fun=fun, grad=grad, args=self.args, batched=True)
 
     def _vector(self, value: Any, d: int) -> Array:
+        """Return a gradient (d,), or raise if it is none."""
         array = self.backend.real(value, "grad")
         if tuple(array.shape) != (d,):
             raise ValueError(f"`grad` must return an array of shape ({d},), got shape {tuple(array.shape)}.")
@@ -193,14 +202,14 @@ class Pointwise:
 
 
 class Objective:
-    """The user's functions, with the arguments that belong to each problem.
+    """Answers requests by calling the user's functions with the data of each problem.
 
     Parameters
     ----------
-    functions
-        How they are called: Vectorized or Pointwise.
     data
-        Arrays with leading axis B, one row a problem.
+        Arrays with leading axis B, one row per problem.
+    raise_nonfinite
+        Bad-value policy "raise".
     """
 
     def __init__(
@@ -213,6 +222,7 @@ class Objective:
     ) -> None:
         self.functions, self.backend, self.data = functions, backend, data
         self.raise_nonfinite = raise_nonfinite
+        # Rows of the last request and their data. The next request is mostly for the same rows.
         self._rows: NDArray[np.intp] | None = None
         self._data = data
 
@@ -235,7 +245,7 @@ class Objective:
 
 
 def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:
-    """Raise unless `fun` and `grad` are what they must be."""
+    """Raise if `fun`, `grad` or `args` cannot be used."""
     if not is_closed_form(fun) and not callable(fun):
         hint = f" For a formula pass slgh.smooth({fun!r})." if isinstance(fun, str) else ""
         raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.{hint}")
@@ -257,10 +267,18 @@ def read_functions(
     differentiate: bool,
     watched: bool = False,
 ) -> Vectorized | Pointwise:
-    """How to call what the user passed; `differentiate`: with gradients, by the backend where there are none."""
+    """Return the user's functions in the form in which they are called.
+
+    Parameters
+    ----------
+    differentiate
+        True if gradients are needed. If the user gives none, the backend differentiates.
+    watched
+        True if fun returns a tuple: the values, and numbers for the Watch.
+    """
     closed = is_closed_form(fun)
     derived = differentiate and not closed and not callable(grad)
-    value = Value(fun) if watched else fun
+    value = FirstOutput(fun) if watched else fun
     grad = backend.gradient(value, vectorized=vectorized) if derived else grad if differentiate else None
     if watched and (closed or not vectorized):
         raise ValueError(
@@ -271,11 +289,3 @@ def read_functions(
             backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed, watched=watched
         )
     return Pointwise(backend, fun, grad, args, derived=derived)
-
-
-def refuse_workers(workers: Any, functions: Vectorized | Pointwise) -> None:
-    """Workers are for functions of one point."""
-    if checks.plain(workers) not in (None, 1) and isinstance(functions, Vectorized):
-        raise ValueError(
-            "`workers` evaluate one point a time, `vectorized` functions all at once; pass one of the two."
-        )

@@ -26,6 +26,7 @@ from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
 from slgh.engine.termination import Seen, status_after
+from slgh.oracles import Antithetic
 from slgh.protocols import Query
 from slgh.result import Result, Status
 
@@ -41,19 +42,21 @@ class Strategy(Protocol):
 
     @property
     def story(self) -> str:
-        """What was observed and done, for the message."""
+        """Observations and phases so far, for the message."""
 
     @property
     def homotopies(self) -> int:
         """Number of homotopies so far."""
 
-    def phases(self, engine: Run) -> Generator[Request, Any, None]: ...
+    def phases(self, engine: Run) -> Generator[Request, Any, None]:
+        """Use the budget. The run ends when this generator does."""
+
     def save(self) -> snapshot.Arrays: ...
     def load(self, arrays: snapshot.Arrays, d: int) -> None: ...
 
 
 class Stop(Exception):
-    """Ends all problems with a status."""
+    """Raised to end all problems with a status."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -62,7 +65,7 @@ class Stop(Exception):
 class Run:
     """One call of `minimize`, or one `Optimizer`.
 
-    `state` is that of the last complete iteration. Nothing outside of this class assigns to it.
+    `state` is the state after the last complete iteration. Only this class assigns to it.
     """
 
     def __init__(self, config: RunConfig, recorder: Recorder, strategy: Strategy | None = None) -> None:
@@ -72,8 +75,9 @@ class Run:
         self.answers, self.counter = Answers(), Counter()
         self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter)
         self.loop_remark = ""
-        """Sentence of the message on why there is no compiled loop, if that may surprise."""
+        """Sentence for the message that says why there is no compiled loop, if one was to be expected."""
         self._masked = False
+        """True if a compiled loop must mask bad values: it has met one before the checkpoint."""
         self._seconds = 0.0
         """Time taken before the checkpoint that this run continues."""
         first = first_state(config.x0, config.t1, config.step, config.picks, config.widths)
@@ -91,9 +95,9 @@ class Run:
             self.noise.keep(active)
         full = self.state.full
         if config.batch_size is not None:
-            full = map_leaves(np.array, full)  # gathered in place
+            full = map_leaves(np.array, full)  # a copy, since `gather` overwrites it
         else:
-            # Those of a checkpoint may be others than this run would draw: max_iter may have changed.
+            # Picks of a checkpoint may differ from those that this run would draw: max_iter may have changed.
             picks = frozenset(full.xhat_at.tolist())
             self.loop = self.loop.with_step(dataclasses.replace(config.step, picks=picks))
         self.state = self.loop.restart(self.state, full)
@@ -102,10 +106,10 @@ class Run:
         if recorder.saver and not recorder.saver.found:
             self.save(first=True)
 
-    # The conversation with the driver.
+    # The main loop.
 
     def requests(self) -> Generator[Request, Any, Result]:
-        """Iterate until all problems have ended, then ask for the final values."""
+        """Iterate until all problems have ended, then request the final values. The driver answers the requests."""
         config = self.config
         self._clock = time.monotonic()
         self.recorder.open()
@@ -125,11 +129,14 @@ class Run:
         else:
             self.save()
         self.recorder.close(self.state)
-        self.answers = Answers()  # those of an iteration that did not complete are in the checkpoint
+        self.answers = Answers()  # answers of an incomplete iteration are in the checkpoint
         return (yield from self._report())
 
-    def _unbroken(self, queries: Generator[Any, Any, Any], rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
-        """Pass on the queries of one iteration as requests, or answer them from a checkpoint. Count evaluations."""
+    def _answered(self, queries: Generator[Any, Any, Any], rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
+        """Pass on queries as requests, or answer them from a checkpoint, and count evaluations.
+
+        Ctrl-C raises Stop. Returns what the generator `queries` returns.
+        """
         answer = None
         while True:
             try:
@@ -152,24 +159,25 @@ class Run:
                 self.answers.complete(answer)
             self.counter.add(query)
 
-    def _interrupt(self) -> None:
+    def _interrupt(self) -> NoReturn:
+        """End the run after the last complete iteration."""
         self.noise.rewind()
         raise Stop(Status.INTERRUPTED)
 
     def _commit(self, state: RunState) -> None:
-        """Take over the state after a complete iteration. If the next one fails, it is repeated from here."""
+        """Accept the state after a complete iteration. If the next one fails, it is repeated from here."""
         self.state = state
         self.counter.nfev, self.counter.njev = state.nfev, state.njev
         self.answers.clear()
 
     def _advance(self, last: int | None) -> Generator[Request, Any, None]:
         """Do an iteration, or a block of iterations up to the `last`."""
-        state, position = yield from self._unbroken(self.loop.advance(self.state, last), self.state.active)
+        state, position = yield from self._answered(self.loop.advance(self.state, last), self.state.active)
         self._commit(state)
-        self._after_contact(position)
+        self._after_commit(position)
 
-    def _after_contact(self, position: Position | None, value: Any = None) -> None:
-        """Call the user's callback, stop, save and show, now that the host sees the state."""
+    def _after_commit(self, position: Position | None, value: Any = None) -> None:
+        """Call the user's callback, stop if it or the `value` of f says so, save if due, and show the progress."""
         recorder, stopped = self.recorder, False
         if position is not None:
             self._gather()
@@ -192,7 +200,7 @@ class Run:
         self._stop_if(seen)
 
     def _end_all(self, status: Status) -> None:
-        """End all problems, those that have not begun included."""
+        """End all problems, including those that have not begun."""
         waiting = self.state.waiting() if self.config.batch_size is not None else np.arange(0)
         state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
         state = self.loop.end_all(state, status)
@@ -201,8 +209,8 @@ class Run:
     def _refill(self) -> None:
         """Fill freed slots with waiting problems.
 
-        They begin where a row of the history is due, so that the rows of all problems are of the same of their
-        iterations.
+        They begin only in iterations that the history records, so that it records all problems at the same numbers of
+        their own iterations.
         """
         state, size, stride = self.state, self.config.batch_size, self.recorder.history.stride
         if size is None or state.active.size == size:
@@ -222,7 +230,7 @@ class Run:
         for rows in slices(np.arange(len(config.x0)), config.batch_size):
             self.counter.nfev = 0
             x = backend.native(config.inside(self.state.full.x[rows]))
-            values = backend.host((yield from self._ask(Query("fun", x[:, None, :]), rows)))[:, 0]
+            values = backend.host((yield from self._evaluate(Query("fun", x[:, None, :]), rows)))[:, 0]
             values = values if config.step.watch is None else values[:, 0]
             f_best = self.state.full.f_best.copy()
             f_best[rows] = np.where(np.isfinite(values), values, np.inf)
@@ -230,16 +238,16 @@ class Run:
         self._commit(self.state._replace(nfev=1))
         self.noise.mark(self.state.k)
 
-    def _ask(self, query: Query, rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
-        """Ask for the answer to one query."""
+    def _evaluate(self, query: Query, rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
+        """Return the answer to one query."""
 
         def only() -> Generator[Query, Any, Any]:
             return (yield query)
 
-        return self._unbroken(only(), rows)
+        return self._answered(only(), rows)
 
     def _report(self) -> Generator[Request, Any, Result]:
-        """Ask for the final values, and return the Result."""
+        """Request the final values, and return the Result."""
         strategy = self.strategy
         return report(
             Ending(
@@ -261,11 +269,11 @@ class Run:
 
     @property
     def active(self) -> NDArray[np.intp]:
-        """Problems that run."""
+        """Problems that have begun and not ended."""
         return self.state.active
 
     def compile(
-        self, functions: Vectorized | Pointwise, *, compiled: bool | None, python: str
+        self, functions: Vectorized | Pointwise, *, compiled: bool | None, needs_python: str
     ) -> Vectorized | Pointwise:
         """Use a compiled loop if possible, and return the functions as it calls them.
 
@@ -273,16 +281,16 @@ class Run:
         ----------
         compiled
             True demands a compiled loop, False forbids it.
-        python
-            Reason for a Python loop, if there is one.
+        needs_python
+            Reason why only a Python loop can do this run, "" if there is none.
         """
         config, backend = self.config, self.config.backend
         if compiled is not None and not isinstance(compiled, bool):
             raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
         if compiled is False or (compiled is None and not backend.compiles):
             return functions
-        reason = python or f"{backend.name} arrays have no compiled loop"
-        if backend.compiles and not python:
+        reason = needs_python or f"{backend.name} arrays have no compiled loop"
+        if backend.compiles and not needs_python:
             mapped = functions
             if isinstance(mapped, Pointwise):
                 mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
@@ -298,12 +306,12 @@ class Run:
         return functions
 
     def advance_block(self, request: Advance) -> Any:
-        """Answer the request of a compiled loop."""
+        """Answer the request of a compiled loop: run a block of iterations."""
         assert isinstance(self.loop, BlockLoop)
         return self.loop.run(request)
 
     def elapsed(self) -> float:
-        """Return the seconds that this run has taken, with those before a checkpoint."""
+        """Return the duration of this run in seconds, including the time before a checkpoint."""
         return self._seconds + time.monotonic() - self._clock
 
     def close_after(self, error: BaseException) -> None:
@@ -337,19 +345,19 @@ class Run:
 
     @property
     def left(self) -> int:
-        """Evaluations that are left, without those reserved for the final value."""
+        """Evaluations that are left, except those reserved for the final value."""
         assert self.config.limits.max_evals is not None
         return self.config.limits.max_evals - self.state.evaluations - self.config.reserve
 
     def evaluate(self, points: NDArray[Any], *, gradient: bool) -> Generator[Request, Any, NDArray[Any]]:
-        """Evaluate f, or its gradient, at points (n, d). `book` must follow, once the answer is in the replay log."""
+        """Evaluate f, or its gradient, at points (n, d). `record` must follow, once the answer is in the replay log."""
         self._stop_if(Seen(value=self.state.full.f_best[0], seconds=self.elapsed()))
         dtype, native = self.config.dtype, self.config.backend.native
         closed_form = self.config.traits.closed_form
         what = ("F.grad" if closed_form else "grad") if gradient else "F" if closed_form else "fun"
         t = native(np.zeros((1, 1), dtype)) if what.startswith("F") else None
         query = Query(what, native(points.astype(dtype)[None]), t=t)
-        raw = yield from self._ask(query, self.state.active)
+        raw = yield from self._evaluate(query, self.state.active)
         return np.asarray(self.config.backend.host(raw)[0], float)
 
     @property
@@ -357,8 +365,8 @@ class Run:
         """True if gradients of f can be evaluated."""
         return self.config.traits.closed_form or self.config.step.method.oracle.asks == "gradients"
 
-    def book(self, points: NDArray[Any], values: NDArray[Any], *, is_step: bool) -> None:
-        """Take over values (n,) of f at points (n, d), or gradients (n, d).
+    def record(self, points: NDArray[Any], values: NDArray[Any], *, is_step: bool) -> None:
+        """Record values (n,) of f at points (n, d), or gradients (n, d): in the state, the history and the callback.
 
         `is_step`: the first point is an iterate of a local search. It counts as an iteration with t = 0.
         """
@@ -375,10 +383,10 @@ class Run:
             self.recorder.record_local_step(state, x, fun)
             if self.recorder.callback is not None:
                 position = self.recorder.position_of_all(state, x, fun, np.zeros_like(fun))
-        self._after_contact(position, value=state.full.f_best[0])
+        self._after_commit(position, value=state.full.f_best[0])
 
     def _with_values(self, state: RunState, points: NDArray[Any], values: NDArray[Any]) -> RunState:
-        """Return the state with the best of these points, and with the bad values counted."""
+        """Update the best point, the worst value and the number of rejected samples with values (n,) at points."""
         finite, full, changed = np.isfinite(values), state.full, dict[str, Any]()
         lowest = int(np.argmin(np.where(finite, values, np.inf)))
         if finite[lowest] and values[lowest] < full.f_best[0]:
@@ -392,7 +400,7 @@ class Run:
         return self.loop.replace(state, {n: np.asarray(a, self.config.dtype) for n, a in changed.items()})
 
     def restart(self, **arrays: Any) -> None:
-        """Replace arrays of the state, to begin a homotopy."""
+        """Begin a homotopy with these arrays in the state."""
         self.state = self.loop.restart(self.state, self.state.full._replace(**arrays))
 
     def iterate_until(self, last: int) -> Generator[Request, Any, Status]:
@@ -404,7 +412,7 @@ class Run:
         return Status(int(self.state.status[0]))
 
     def revive(self) -> None:
-        """Continue a problem that has ended."""
+        """Continue the problem after it has ended."""
         only = np.arange(1)
         self.recorder.history.reopen()
         self.noise.assign(only, self.state.began[0, only])
@@ -414,12 +422,11 @@ class Run:
 
     def use_ranks(self) -> None:
         """Let the homotopy use ranks of the values, if the oracle can. A compiled loop stays as it is."""
-        oracle: Any = self.loop.step_config.method.oracle
-        if isinstance(self.loop, PythonLoop) and hasattr(oracle, "values"):
-            method = dataclasses.replace(
-                self.loop.step_config.method, oracle=dataclasses.replace(oracle, values="ranks")
-            )
-            self.loop = self.loop.with_step(dataclasses.replace(self.loop.step_config, method=method))
+        step_config = self.loop.step_config
+        oracle = step_config.method.oracle
+        if isinstance(self.loop, PythonLoop) and isinstance(oracle, Antithetic):
+            method = dataclasses.replace(step_config.method, oracle=dataclasses.replace(oracle, values="ranks"))
+            self.loop = self.loop.with_step(dataclasses.replace(step_config, method=method))
 
     def stop(self, status: Status) -> NoReturn:
         """End the run."""
@@ -433,10 +440,11 @@ class Run:
     # Checkpoints.
 
     def _gather(self) -> None:
+        """Bring the host's copy of the state up to date."""
         self.state = self.state.gather(self.config.backend.host, in_place=self.config.batch_size is not None)
 
     def save(self, *, first: bool = False) -> bool:
-        """Save the last complete iteration, if there is a file for it. Return True if it was written."""
+        """Save the last complete iteration, if the user wants checkpoints. Return True if it was written."""
         saver = self.recorder.saver
         if saver is None:
             return False
@@ -468,7 +476,7 @@ class Run:
         return snapshot.collect(self.state, groups)
 
     def _load_found(self) -> bool:
-        """Continue the checkpoint that was found, if there is one that has begun. Return True if so."""
+        """Continue the checkpoint if the file holds one that has begun, and return True. Otherwise return False."""
         saver = self.recorder.saver
         if not (saver and saver.found):
             return False
@@ -481,6 +489,7 @@ class Run:
         return True
 
     def _load(self, meta: snapshot.Meta, arrays: snapshot.Arrays) -> None:
+        """Distribute the content of a checkpoint to its owners."""
         config, watch, first = self.config, self.config.step.watch, self.state.full
         shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in first.watch), strict=True))
         shapes["x"] = first.x.shape

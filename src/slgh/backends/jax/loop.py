@@ -140,14 +140,6 @@ class CompiledFunctions:
     blocks: CompiledBlocks
     inputs: Any
 
-    @property
-    def calls(self) -> Any:
-        return self.functions.calls
-
-    @property
-    def mappers(self) -> Any:
-        return self.functions.mappers
-
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
         inputs = self.inputs._replace(data=data)
         return self.blocks.answer(query.points, query.t, query.xi, inputs, what=query.what)
