@@ -1,4 +1,4 @@
-"""A method is oracle x schedule x update. METHODS lists those that have a name, and `compose` builds them."""
+"""Methods: an oracle, a schedule and an update each. METHODS lists those that have a name, `compose` builds them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ from slgh.schedules import SCHEDULES
 from slgh.updates import UPDATES
 
 SLOTS: dict[str, dict[str, Any]] = {"oracle": ORACLES, "schedule": SCHEDULES, "update": UPDATES}
+"""Slots of a method for its three parts, with the classes that have a name."""
+
 PROTOCOLS: dict[str, Any] = {"oracle": Oracle, "schedule": Schedule, "update": Update}
+
+
+def _is_planned(part: Any) -> bool:
+    """Return True if a part has a field `iterations`, the planned number. An update need not declare `planned`."""
+    return bool(getattr(part, "planned", False))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """Three parts with all their hyperparameters, ready to run.
+    """Oracle, schedule and update with all their hyperparameters, ready to run.
 
     Parameters
     ----------
     oracle, schedule, update
-        Instances of the parts, yours or those of `slgh.oracles`, `slgh.schedules`, `slgh.updates`.
+        Instances of the parts, your own or those of `slgh.oracles`, `slgh.schedules`, `slgh.updates`.
     floor
-        The least t; None is where rounding begins for the dtype and the oracle, and 0 for closed forms.
+        Smallest t. If None, the default, it is the t below which the oracle's differences are rounding errors of the
+        dtype, and 0 for closed forms.
     reports
-        Which point is the solution: "last", the last iterate, or "best", the best evaluated one.
+        The point that is the solution: "last", the default, for the last iterate, or "best" for the best evaluated one.
+    name
+        Name in results and messages, "custom" by default.
     """
 
     oracle: Oracle
@@ -55,21 +65,21 @@ class Method:
     @property
     def planned(self) -> bool:
         """True if the schedule or the update needs to know the number of iterations, as a field `iterations`."""
-        return any(getattr(part, "planned", False) for part in (self.schedule, self.update))
+        return _is_planned(self.schedule) or _is_planned(self.update)
 
     def over(self, iterations: float) -> Method:
-        """Return the method with the number of iterations in the parts that need it."""
-        told = {
+        """Return the method for this number of iterations. Only planned parts depend on it."""
+        planned = {
             slot: dataclasses.replace(part, iterations=iterations)
             for slot in ("schedule", "update")
-            if getattr(part := getattr(self, slot), "planned", False)
+            if _is_planned(part := getattr(self, slot))
         }
-        return dataclasses.replace(self, **told)
+        return dataclasses.replace(self, **planned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A named composition: which parts, their defaults, and what the method is."""
+    """A method that has a name: the names of its parts, defaults of their fields, and a description."""
 
     oracle: str
     schedule: str
@@ -78,22 +88,22 @@ class Recipe:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     reports: str = "last"
     stochastic: bool = False
-    """Whether the method is nothing without sample_xi."""
+    """True if the method needs sample_xi."""
 
 
 HOMOTOPY = Recipe(
     oracle="diagonal_scaling",
     schedule="budget",
     update="scale_free",
-    # Chosen on training functions (benchmarks/coco.py): at large t differences see the basin best, since ripples do not
-    # grow with t.
+    # Chosen on training functions (benchmarks/coco.py). Differences show the basin best at large t, since ripples do
+    # not grow with t.
     defaults={"shape": 1.5},
     reports="best",
     about="the homotopy of auto alone: t falls over exactly the budget, the step follows t",
 )
 
 SCALE_FREE = ("auto", "scale_free")
-"""The methods that leave their parameters to be chosen by the engine."""
+"""Methods whose parameters have defaults that depend on the problem: see `slgh.auto.defaults`."""
 
 METHODS: dict[str, Recipe] = {
     "auto": dataclasses.replace(
@@ -201,11 +211,12 @@ METHODS: dict[str, Recipe] = {
 
 
 def _example(slot: str) -> str:
+    """Return how to make a part, for errors."""
     return f"{next(iter(SLOTS[slot].values())).__name__}(...)"
 
 
 def lack(slot: str, part: Any) -> str:
-    """What a would-be part lacks."""
+    """Say which attributes an object lacks to be a part, for errors."""
     protocol = PROTOCOLS[slot]
     wanted = {n for n in (*vars(protocol), *protocol.__annotations__) if not n.startswith("_") and not hasattr(part, n)}
     return f"{part!r} has no {', '.join(sorted(wanted))}. See slgh.protocols.{protocol.__name__}."
@@ -216,19 +227,21 @@ MINIMIZE_ARGUMENTS = (
     *("max_seconds", "target", "seed", "workers", "callback", "progress", "history", "on_nonfinite", "checkpoint"),
     *("watch", "batch_size", "compiled", "tf32"),
 )
-"""The arguments of `minimize` that are no hyperparameters, for hints."""
+"""Arguments of `minimize` that are not hyperparameters, for hints on misspelled names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveTraits:
-    """What composing needs to know of the objective."""
+    """Properties of the objective that decide how a method is composed."""
 
     closed_form: bool = False
     gradient: bool = False
+    """True if the user gives gradients."""
     differentiable: bool = False
-    """Whether there are gradients by automatic differentiation, should the method need them."""
+    """True if gradients can be computed by automatic differentiation."""
     stochastic: bool = False
     terms: int | None = None
+    """Number of terms of a finite sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +259,7 @@ class Composition:
     @property
     def planned(self) -> bool:
         """True if the schedule or the update needs to know the number of iterations, as a field `iterations`."""
-        return any(getattr(part, "planned", False) for part in self.parts.values())
+        return any(map(_is_planned, self.parts.values()))
 
     def fill(self, slot: str, **values: Any) -> Composition:
         """Set fields of one part."""
@@ -257,10 +270,10 @@ class Composition:
         return dataclasses.replace(self, parts={**self.parts, slot: part}, values={**self.values, slot: {}})
 
     def over(self, iterations: float) -> Composition:
-        """Fill in the number of iterations of the parts that need it."""
+        """Fill in the number of iterations. Only planned parts depend on it."""
         filled = self
         for slot, part in self.parts.items():
-            if getattr(part, "planned", False):
+            if _is_planned(part):
                 filled = filled.fill(slot, iterations=iterations)
         return filled
 
@@ -299,9 +312,9 @@ class Composition:
 
 
 def read_composition(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits) -> Composition:
-    """Turn a name (or a Method), swapped parts and hyperparameters into a Composition.
+    """Read a name (or a Method), replacements of parts and hyperparameters.
 
-    `params` may hold `oracle`, `schedule`, `update` (a name, a class or an instance), `floor` or `noise`, and any
+    `params` may have `oracle`, `schedule`, `update` (a name, a class or an instance), `floor` or `noise`, and any
     field of the three parts.
     """
     given = dict(params)
@@ -346,7 +359,7 @@ def read_composition(method: str | Method, params: Mapping[str, Any], traits: Ob
 
 
 def compose(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits) -> Method:
-    """Build a method from a name (or a Method), swapped parts and hyperparameters."""
+    """Build a method from a name (or a Method), replacements of parts and hyperparameters."""
     composition = read_composition(method, params, traits)
     composition.require_complete()
     built = composition.build()
@@ -355,7 +368,7 @@ def compose(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTr
 
 
 def _resolve(slot: str, part: Any) -> Any:
-    """A name to its class; classes and instances as they are."""
+    """Return the class of a name. Classes and instances are returned unchanged."""
     if isinstance(part, str):
         checks.choice(slot, part, list(SLOTS[slot]))
         return SLOTS[slot][part]
@@ -367,11 +380,12 @@ def _resolve(slot: str, part: Any) -> Any:
 
 
 def _fields(part: Any) -> list[str]:
+    """Return the names of a part's hyperparameters."""
     return [f.name for f in dataclasses.fields(part) if f.init] if dataclasses.is_dataclass(part) else []
 
 
 def _floor(given: dict[str, Any], floor: float | None) -> Any:
-    """The floor of t, from `floor` or as sqrt(nu) from `noise=nu` (Algorithm 4)."""
+    """Remove `floor` and `noise` from the parameters, and return the floor of t. noise=nu is sqrt(nu) (Algorithm 4)."""
     if "noise" not in given:
         return given.pop("floor", floor)
     nu = given.pop("noise")
@@ -381,8 +395,9 @@ def _floor(given: dict[str, Any], floor: float | None) -> Any:
     return float(nu) ** 0.5
 
 
-def _refuse_unknown(name: str, given: Mapping[str, Any], classes: Mapping[str, Any]) -> None:
-    known = [n for part in classes.values() for n in _fields(part)] + ["floor", "noise", *SLOTS]
+def _refuse_unknown(name: str, given: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+    """Raise TypeError for a parameter that no part has."""
+    known = [n for part in parts.values() for n in _fields(part)] + ["floor", "noise", *SLOTS]
     unknown = [n for n in given if n not in known]
     if unknown:
         hint = checks.did_you_mean(unknown[0], [*known, *MINIMIZE_ARGUMENTS])
@@ -390,11 +405,11 @@ def _refuse_unknown(name: str, given: Mapping[str, Any], classes: Mapping[str, A
 
 
 class MissingParameters(TypeError):
-    """A method was not given what has no default."""
+    """A parameter without a default is missing."""
 
 
 def _instead(name: str, missing: list[str]) -> str:
-    """What may be done instead of passing a parameter."""
+    """Return the end of the error on missing parameters: what to do instead of passing them."""
     if name == "auto":
         return "."
     theory = ' (or `step="theory"` with `L1=...`, how smooth f is)' if missing[-1:] == ["step"] else ""

@@ -1,4 +1,4 @@
-r"""Probe a function before a run: F at several radii t, a recommended t1, and whether homotopy helps."""
+"""`probe`: evaluate a function before a run, to see if homotopy helps and which t1 is a good start."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LINE_POINTS = 32
 """Number of pieces of the straight line from x0 to the lowest point."""
 
 MIN_RISE = 0.01
-"""f rises on that line if its rises make up this share of the drop. Below, it may be rounding."""
+"""Minimum sum of the rises of f on that line, as a share of its drop, to count as a rise. Less may be rounding."""
 
 MAX_FLAT_CHANGE = 1e-9
 """f is flat around x0 if it changes by less than this share of the drop: descent would have no direction."""
@@ -60,7 +60,7 @@ class Estimates(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Probe:
-    r"""The result of `slgh.probe`: arrays over the k radii `t`, and a recommendation.
+    r"""Result of `slgh.probe`: arrays over the k radii `t`, and a recommendation.
 
     Attributes
     ----------
@@ -70,13 +70,13 @@ class Probe:
         F(x0, t), the norm of its gradient in x, and the mean of its second derivatives, tr Hess F / d.
     snr
         The squared gradient norm divided by the variance of the estimate from one pair: 1 / (d + 1) for a linear f in d
-        variables. Far less means that most of the variation in the samples is what F averages out.
+        variables. If it is far less, most of the variation in the samples averages out in F.
     value_se, gradient_norm_se, snr_se, curvature_se
         Standard errors, by the jackknife. NaN if fewer than three pairs were finite.
     reached
         The lowest value that the trial run from each radius found; NaN if it found no finite one.
     score
-        The drop of f to expect of a run from each radius: higher is better.
+        Expected drop of f in a run from each radius. Higher is better.
     t1
         The radius with the highest score; NaN if no trial run found a value below f(x0).
     helps
@@ -180,7 +180,7 @@ def probe(
     vectorized: bool = False,
     seed: Any = None,
 ) -> Probe:
-    r"""Evaluate f around x0 before a run: does homotopy help, and which t1 is a good start?
+    r"""Evaluate f around x0 before a run, to see if homotopy helps and which t1 is a good start.
 
     At each radius, M antithetic pairs (the same directions u at all radii) estimate F(x, t) = E f(x + t u) and its
     derivatives at x0. With the odd parts :math:`o_i = (f(x_0 + t u_i) - f(x_0 - t u_i)) / 2t`, the even parts
@@ -207,15 +207,15 @@ def probe(
     Parameters
     ----------
     fun, x0, bounds, args, vectorized
-        As for `slgh.minimize`; x0 is one start, (d,).
+        As for `slgh.minimize`, with the same defaults. x0 is one start, (d,).
     t
-        The radii, ascending. None: eight radii, half a decade apart, around the first radius of "auto".
+        Radii, ascending. If None, the default, eight radii, half a decade apart, around the first radius of "auto".
     samples
-        M, the number of pairs at each radius, at least 3. The score does not depend on them.
+        Number M of pairs at each radius, at least 3, by default 12. The score does not depend on it.
     steps
-        Number of steps of a trial run, with four evaluations each. In many variables more steps are needed to see far.
+        Number of steps of a trial run, with four evaluations each, by default 24. Many variables need more steps.
     seed
-        A non-negative integer. If None, one is generated and stored in `probe.seed`.
+        Non-negative integer. If None, the default, one is generated and stored in `probe.seed`.
 
     Returns
     -------
@@ -227,9 +227,9 @@ def probe(
     The probe takes k (2 `samples` + 4 `steps` + 2) + 32 evaluations for k radii, by default 1,008. Radii above the best
     one from which nothing lower than f(x0) was found get a second trial run, with four times the steps. The score is
     made for "auto", whose step follows t. The paper's methods have a step of their own, and a t that often ends far
-    from 0. A trial run sees what lies within a few radii of x0. If x0 is a good local minimum and there are many
-    variables, even more steps may find nothing lower, which says little. A curved valley, such as Rosenbrock's, also
-    rises on the straight line, and is then taken for ruggedness; so is an error of f.
+    from 0. A trial run explores only a few radii around x0. If x0 is a good local minimum and there are many variables,
+    even more steps may find nothing lower, which means little. In a curved valley, such as Rosenbrock's, f also rises
+    on the straight line, which is then mistaken for ruggedness. So are errors in the values of f.
 
     Examples
     --------

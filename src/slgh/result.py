@@ -1,4 +1,4 @@
-"""What a run returns: `Result`, and `Status`, why it ended."""
+"""`Result`, the outcome of a run, and `Status`, the reason why it ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.optimize import OptimizeResult
 
 
 class Status(IntEnum):
-    """Why a problem's run ended. COMPLETED, TARGET and WATCHED are successes, if f(x) is finite."""
+    """Reason why a problem ended. COMPLETED, TARGET and WATCHED are successes if f(x) is finite."""
 
     COMPLETED = 0
     TARGET = 1
@@ -24,12 +24,12 @@ class Status(IntEnum):
 
     @property
     def success(self) -> bool:
-        """Whether this is a planned end."""
+        """True if this is a planned end."""
         return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED)
 
     @property
     def message(self) -> str:
-        """One sentence on why the run ended."""
+        """Sentence that says why the run ended."""
         return _MESSAGES[self]
 
 
@@ -48,44 +48,46 @@ _MESSAGES = {
 
 
 class Result(OptimizeResult):
-    """The outcome of a run, a `scipy.optimize.OptimizeResult`.
+    """Outcome of a run, a `scipy.optimize.OptimizeResult`.
 
     For B problems (`batched=True`) every entry below that belongs to one problem is an array with leading axis B.
 
     Attributes
     ----------
     x, fun
-        The solution and f there, evaluated and counted. For the paper's methods the last iterate; for "auto" and
-        "scale_free" the best evaluated point (of an f that "auto" has seen to be noisy the last iterate), or for a
-        stochastic fun the mean of the last tenth of the iterates; after a `target` was reached, the point that reached
-        it (for a stochastic fun, by an iteration's estimate; fun is another one). After Ctrl-C the best evaluated point
-        (for a stochastic fun the last iterate, whose `fun` is NaN).
+        Solution, and f there. This evaluation is counted. For the paper's methods the solution is the last iterate. For
+        "auto" and "scale_free" it is the best evaluated point. If "auto" has found f to be noisy, it is the last
+        iterate, and for a stochastic fun the mean of the last tenth of the iterates. If the `target` was reached, it is
+        the point that reached it. (For a stochastic fun, an iteration's estimate reached it, and `fun` is another
+        estimate.) After Ctrl-C it is the best evaluated point, and for a stochastic fun the last iterate, with fun NaN.
     fun_se
-        The standard error of `fun`, which of a stochastic fun is the mean over as many samples as an iteration has (NaN
-        for one); 0 unless fun is stochastic.
+        Standard error of `fun`. For a stochastic fun, `fun` is the mean over as many samples as an iteration has, and
+        the standard error of one sample is NaN. Otherwise 0.
     x_best, fun_best
-        The best evaluated point; of a stochastic fun, whose single values mean little, x and fun.
+        Best evaluated point, and f there. For a stochastic fun, whose single values mean little, x and fun.
     xhat
-        The iterate that the theorems speak of: drawn uniformly from the planned ones after the burn-in, which there is
-        with step="theory" (the last, if it was not reached or no number is planned). For exact gradients the one with
-        the least gradient norm that was observed, that of F(., t); with step="theory" that of f, as Theorem 3.4 has it.
+        Iterate that the theorems are about. It is drawn uniformly from the planned iterations, with step="theory" from
+        those after the burn-in. It is the last iterate if the drawn one was not reached or no number of iterations is
+        planned. For exact gradients, it is the iterate with the smallest observed gradient norm of F(., t), with
+        step="theory" of f, as in Theorem 3.4.
     t
-        The last smoothing radius.
+        Last smoothing radius.
     nit, nfev, njev, nrejected
-        Iterations, evaluations of f (and F), of gradients and derivatives, samples dropped as not finite.
+        Numbers of iterations, of evaluations of f (and F), of evaluations of gradients and derivatives, and of samples
+        dropped because they were not finite.
     status, success, message
-        A `Status`, whether it was the planned end with a finite fun, and a sentence.
+        A `Status`; True if the run ended as planned with a finite fun; and a sentence that says why it ended.
     chosen
-        The part of `message` on what "auto" and "scale_free" have chosen; empty for other methods.
+        Sentence of `message` on the parts that "auto" and "scale_free" have chosen. Empty for other methods.
     history
-        Arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", "x" if asked for, and the
-        columns of a `watch`.
+        Dictionary of arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", "x" with
+        history="x", and the columns of a `watch`.
     watched
-        With a `watch`, what it remembers, by name.
+        With a `watch`, the arrays that it keeps, by name.
     method, engine, seed
-        What ran: the bound `Method`, the loop, and the seed that repeats the run.
+        The `Method` with all its parameters, the loop that ran, and the seed that repeats the run.
     seconds
-        How long it took, with what it took before a checkpoint, without the compilation of a loop.
+        Duration, including the time before a checkpoint, without the compilation of a loop.
     """
 
     def __init__(self, **entries: Any) -> None:

@@ -19,10 +19,10 @@ from slgh.method import Method
 from slgh.protocols import Array, Oracle, Watch
 
 PHASES = ("landscape", "homotopy", "local_search", "restarts")
-"""What "auto" consists of. A checkpoint identifies phases by their position here."""
+"""Phases of "auto". A checkpoint identifies a phase by its position here."""
 
 MAX_SAMPLES = 2**31
-"""Maximum number of samples per iteration. More would not end in a lifetime, or not fit into memory."""
+"""Maximum number of samples per iteration. More would not fit into memory."""
 
 OTHER_NAMES = {
     "jac": "grad",
@@ -40,7 +40,7 @@ OTHER_NAMES = {
     "lr": "step",
     "nu": "noise",
 }
-"""Names that SciPy, pycma and others use, and those of slgh."""
+"""Names of arguments in SciPy, pycma and other libraries, with the name in slgh."""
 
 NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
@@ -48,6 +48,7 @@ NOT_HERE = {
     "hess": "no method uses second derivatives",
     "constraints": "only bounds are supported",
 }
+"""Arguments of SciPy that slgh does not have, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,7 @@ def read_seed(seed: Any, B: int) -> int | list[int]:
     """Return a non-negative integer, a fresh one for None, or a list of B integers."""
     seed = checks.plain(seed)
     if seed is None:
-        return secrets.randbits(53)  # JSON's numbers, which are doubles in many programs, keep it
+        return secrets.randbits(53)  # many programs read JSON's numbers as doubles, which hold 53 bits
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != B:
             raise ValueError(f"`seed` must be an integer, or one integer per problem (expected {B}); got {len(seed)}.")
@@ -138,7 +139,7 @@ def read_data(data: Any, backend: Backend, B: int, *, batched: bool) -> tuple[Ar
 
 
 def read_callback(callback: Any) -> Callable[..., object] | None:
-    """Return a function of one Result. SciPy's signature gets it as `intermediate_result`."""
+    """Return a function of one Result. A callback with SciPy's signature gets it as `intermediate_result`."""
     if callback is None:
         return None
     if not callable(callback):
@@ -160,7 +161,7 @@ def read_sample_xi(sample_xi: Any) -> Any:
 
 
 def read_watch(watch: Any, oracle: Oracle, *, stochastic: bool) -> set[str]:
-    """Raise unless the run can have this Watch. Return what the oracle must observe for it."""
+    """Raise if this run cannot have the Watch. Return the quantities that the oracle must observe for it."""
     if not isinstance(watch, Watch):
         raise TypeError(f"`watch` must be a slgh.protocols.Watch, got {watch!r}.")
     if stochastic:

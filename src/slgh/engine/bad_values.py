@@ -1,4 +1,4 @@
-"""What happens to values of f that are NaN or infinite: the policies of `on_nonfinite`.
+"""Bad values, which are NaN or infinite: the policies of `on_nonfinite`.
 
 - "reject": the sample is dropped. It counts in `result.nrejected`.
 - "penalize": the value is replaced by the worst finite value so far. Before there is one, the sample is dropped.

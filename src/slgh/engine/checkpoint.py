@@ -1,8 +1,8 @@
-"""Checkpoints: one file without pickle, replaced atomically, so that there is always a whole one.
+"""Checkpoint files: without pickle, and replaced atomically, so that there is always a complete one.
 
 The file is an .npz: a zip archive of uncompressed .npy files. The archive's comment is the SHA-256 digest of all bytes
-before it, so that any change of the file is noticed. A digest can be computed anew, so a file that has the right one is
-still not trusted: sizes are checked before anything is read, and what is read must fit the run.
+before it, which detects any damage. Anybody can compute a digest, so a file with the right one is still not trusted.
+Sizes are checked before anything is read, and the arrays must fit the run.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from slgh import checks
 from slgh.files import atomic_write
 
 VERSION = 4
+"""Version of the file format."""
 
 ADVICE = "Move it away to start anew."
 
 DIGEST_SIZE = hashlib.sha256().digest_size
 
 NPY_HEADER_SIZE = 1000
-"""Maximum length of the header of an array. slgh writes about 120 characters. Python's parser fails on long ones."""
+"""Maximum length of an array's header. Those of slgh have about 120 characters. Python's parser fails on long ones."""
 
 CHUNK = 1 << 20
 """Bytes read at a time to compute the digest."""
 
 ENCRYPTED = 1
-"""Flag of a zip member."""
+"""Flag of an encrypted member of a zip archive."""
 
 KINDS = {
     stat.S_IFDIR: "a directory",
@@ -52,18 +53,18 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """Where and how often to save the run.
+    """File in which to save a run, and how often to save it.
 
     Parameters
     ----------
     path
-        The file. If it holds a run of the same problem (x0, data, bounds, seed, method), that run is continued; a run
-        of another one is an error. The function itself cannot be compared.
+        The file. If it holds a run with the same x0, data, bounds, seed and method, that run is continued. If it holds
+        another run, a ValueError is raised. The function itself cannot be compared.
     every_seconds
-        Save when so many seconds have passed since the last time. The run is saved at its end in any case, and when
-        it is interrupted or fun raises.
+        Time between two saves, 30 seconds by default. The run is also saved at its end, if it is interrupted, and if
+        fun raises an exception.
     every_iterations
-        Save after so many iterations as well.
+        Save after this many iterations as well. None, the default: only by time.
     """
 
     path: str | os.PathLike[str]
@@ -77,9 +78,9 @@ class Checkpoint:
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:
-    """Return the absolute path, with links followed, or raise ValueError unless a file is there or can be.
+    """Return the absolute path, with links followed. Raise ValueError if something else than a file is there.
 
-    To be called once, when a run begins: the user's code may change the working directory later.
+    Call it once, when a run begins: the user's code may change the working directory later.
     """
     name = os.fsdecode(path)
     real = Path(name)
@@ -99,7 +100,7 @@ def resolve(path: str | os.PathLike[str]) -> Path:
 
 
 def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Replace the checkpoint, as a whole."""
+    """Replace the checkpoint atomically."""
     header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
     with atomic_write(path) as file:
         np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
@@ -112,7 +113,13 @@ def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
-    """What `write` wrote, or None where there is no file. A damaged or foreign file is a ValueError."""
+    """Return the header and arrays that `write` was given, or None if there is no file.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, or not a checkpoint of this version.
+    """
     real, name = resolve(path), os.fsdecode(path)
     if not real.exists():
         return None
@@ -131,7 +138,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArra
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:
-    """Return the digest of the first `size` bytes, and leave the file behind them."""
+    """Return the digest of the first `size` bytes. The file's position is then after them."""
     file.seek(0)
     digest = hashlib.sha256()
     while size > 0 and (chunk := file.read(min(size, CHUNK))):
@@ -141,7 +148,7 @@ def _digest(file: IO[bytes], size: int) -> bytes:
 
 
 def _read_arrays(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
-    """Read the arrays of an .npz file of this size. They take no more memory than the file."""
+    """Read the arrays of an .npz file of this size, in no more memory than the file has bytes."""
     arrays: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -160,7 +167,7 @@ def _read_arrays(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
 
 
 def _read_array(data: IO[bytes], size: int, name: str) -> NDArray[Any]:
-    """Read an .npy file of this size, after a look at its header."""
+    """Read an .npy file of this size, after a check of its header."""
     try:
         version = np.lib.format.read_magic(data)
         shape, _, dtype = np.lib.format.read_array_header_1_0(data, max_header_size=NPY_HEADER_SIZE)
@@ -179,7 +186,7 @@ def _read_array(data: IO[bytes], size: int, name: str) -> NDArray[Any]:
 
 @contextmanager
 def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever goes wrong while a checkpoint is read or loaded into one ValueError."""
+    """Turn any exception while a checkpoint is read or loaded into a ValueError, except OtherRun and MemoryError."""
     try:
         yield
     except (OtherRun, MemoryError):
@@ -194,7 +201,7 @@ def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
 def expect(
     arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "biuf"
 ) -> NDArray[Any]:
-    """Return an array of a checkpoint, or raise ValueError unless it has this shape (None: any length) and kind."""
+    """Return an array of a checkpoint. Raise ValueError if its shape (None: any length) or kind of dtype is wrong."""
     array = arrays[name]
     fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
     if not fits or array.dtype.kind not in kinds:
@@ -205,11 +212,11 @@ def expect(
 
 
 class OtherRun(ValueError):
-    """A checkpoint is of another problem or method."""
+    """The checkpoint belongs to a run of another problem or method."""
 
 
 def refuse_other_run(path: str | os.PathLike[str], saved: dict[str, Any], current: dict[str, Any]) -> None:
-    """Raise unless the saved run is of the same problem and method."""
+    """Raise OtherRun if the identity of the saved run differs from the current one."""
     for name, value in current.items():
         if saved.get(name) != value:
             raise OtherRun(

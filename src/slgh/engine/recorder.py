@@ -1,4 +1,4 @@
-"""What is kept and shown of a run while it goes on: history, callback, progress bar and checkpoints."""
+"""Recorder: history, callback, progress bar and checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REDRAW_SECONDS = 0.1
 
 
 class Position(NamedTuple):
-    """Where problems are, as the callback sees it: x (B, d), f (B,) and t (B,), in NumPy arrays."""
+    """Iterates x (B, d), f there (B,) and t (B,), as the callback gets them, in NumPy arrays."""
 
     x: NDArray[Any]
     fun: NDArray[Any]
@@ -34,10 +34,12 @@ class Recorder:
 
     Parameters
     ----------
-    history
+    history, progress
         As for `minimize`.
     callback
         Function of one Result, or None.
+    saver
+        Writer of the checkpoints, or None.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Recorder:
             self._bar.close(self._done(state), state.full.f_best, state.full.t)
 
     def _done(self, state: RunState) -> int:
-        """Return what the progress bar counts: iterations, evaluations of "auto", or problems that have ended."""
+        """Return the progress: iterations, evaluations of "auto", or problems that have ended."""
         if self.config.phases:
             return state.evaluations
         return state.k if self.config.batch_size is None else int((state.status != Status.RUNNING).sum())
@@ -132,7 +134,7 @@ class Recorder:
         return Position(*(state.spread(old, new) for old, new in zip(self.position, now, strict=True)))
 
     def call_back(self, state: RunState, position: Position) -> bool:
-        """Call the user's callback, and return True if it asks to stop. `state.full` must be up to date."""
+        """Call the user's callback, and return True if it stops the run. `state.full` must be up to date."""
         assert self.callback is not None
         self.position = position
         best_x, best = state.full.x_best, state.full.f_best

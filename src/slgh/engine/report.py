@@ -1,4 +1,4 @@
-"""The end of a run: the final values are asked for, and the Result is made."""
+"""The end of a run: the final evaluations, and the Result."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""
 
 CUT_SHORT = [Status.MAX_SECONDS, Status.INTERRUPTED]
-"""Status of problems that have not begun."""
+"""Status of problems that may have ended before they began."""
 
 HIGH_T = 0.1
-"""The message mentions t if it fell, but not below this share of t1."""
+"""The message mentions t if it has fallen, but not below this share of t1."""
 
 
 class Ending(NamedTuple):
@@ -41,9 +41,10 @@ class Ending(NamedTuple):
     noisy: bool
     """True if "auto" found f to be noisy. The last iterate is then the solution."""
     story: str
-    """What "auto" observed and did."""
+    """Observations and phases of "auto", for the message."""
     homotopies: int
     remarks: tuple[str, ...]
+    """Further sentences for the message."""
     elapsed: Callable[[], float]
 
 
@@ -58,7 +59,7 @@ class Final(NamedTuple):
 
 
 def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
-    """Ask for f at each problem's solution if it is not known, then return the Result."""
+    """Request f at the solutions if it is not known, then return the Result."""
     config, state = ending.config, ending.state
     step, full, backend = config.step, state.full, config.backend
     nit, _, njev = state.counts
@@ -127,7 +128,7 @@ def _of_one(arrays: dict[str, Any], to_library: Callable[[Any], Any]) -> dict[st
 
 
 def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, Final]:
-    """Ask for f at the solutions x (B, d) whose value is not known."""
+    """Request f at the solutions x (B, d) whose value is not known."""
     config, state, backend = ending.config, ending.state, ending.config.backend
     full, stochastic, watch = state.full, ending.config.stochastic, ending.config.step.watch
     nit, nfev, njev = state.counts.copy()
@@ -189,14 +190,14 @@ def _solutions(ending: Ending) -> NDArray[Any]:
 
 
 def _final_samples(ending: Ending, used: int) -> int:
-    """Return the number of values that the final one is the mean of: 1, or the oracle's samples if stochastic."""
+    """Return the number of evaluations per final value: 1, or the oracle's samples if f is stochastic."""
     n = ending.method.oracle.samples if ending.config.stochastic else 1
     limit = ending.config.limits.max_evals
     return n if limit is None else max(0, min(n, limit - used))
 
 
 def _message(ending: Ending, status: NDArray[Any]) -> str:
-    """Say why the run ended and, for "auto", what was observed, done and chosen."""
+    """Return the message: why the run ended and, for "auto", what was observed, done and chosen."""
     method, full, t1 = ending.method, ending.state.full, ending.config.t1
     if status.size == 1:
         text = Status(int(status[0])).message

@@ -1,6 +1,6 @@
-"""What a checkpoint holds: the one description of it, for saving, checking and loading.
+"""Content of a checkpoint: how a run is saved, checked and loaded.
 
-The header (`META`) has numbers. The arrays come in groups: "state" is the state of all problems, and every other group
+The header (`Meta`) has numbers. The arrays come in groups: "state" is the state of all problems, and every other group
 belongs to an object that saves and loads itself.
 """
 
@@ -26,7 +26,7 @@ from slgh.result import Status
 Arrays = dict[str, NDArray[Any]]
 
 LARGEST_COUNT = 1 << 62
-"""Maximum of a saved count. From there a run can still count on in 64 bits."""
+"""Maximum of a saved count. It leaves room to continue counting in 64 bits."""
 
 COUNTS = ("status", "counts", "began")
 """Arrays of a RunState over all problems."""
@@ -36,7 +36,7 @@ class Meta(NamedTuple):
     """Header of a checkpoint."""
 
     identity: dict[str, Any]
-    """What the run must agree with."""
+    """Properties that the run must share."""
     seed: Any
     k: int
     nfev: int
@@ -75,7 +75,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
 
 
 def read_meta(found: dict[str, Any]) -> Meta:
-    """Return the header of a checkpoint file, or raise ValueError if it does not have what a run saves there."""
+    """Return the header of a checkpoint file, or raise ValueError if one of its entries is invalid."""
     for name, rule in RULES.items():
         if not rule(found[name]):
             raise ValueError(f"its header says {name} = {found[name]!r}")
@@ -110,9 +110,9 @@ class Saver:
         )
 
     def save(self, meta: Meta, arrays: Arrays, *, first: bool = False) -> bool:
-        """Write a checkpoint; return True if that succeeded.
+        """Write a checkpoint, and return True if that succeeded.
 
-        The first one must succeed. A later failure warns once, and the run goes on.
+        If the `first` one fails, raise OSError. If a later one fails, warn once, and let the run continue.
         """
         self.failure = ""
         try:
@@ -176,7 +176,7 @@ def load_state(meta: Meta, arrays: Arrays, state: RunState) -> RunState:
 
 
 def check_arrays(arrays: Arrays, fresh: Arrays) -> None:
-    """Raise unless the arrays of a checkpoint are named and shaped as those that this run would write."""
+    """Raise ValueError unless a checkpoint has the names and shapes of `fresh`, the arrays of this run's start."""
     optional = ("ended.", "answers.")
     if odd := {n for n in fresh.keys() ^ arrays.keys() if not n.startswith(optional)}:
         raise ValueError(f"its arrays are not those of this run: {', '.join(sorted(odd))}")
@@ -196,7 +196,7 @@ def check_arrays(arrays: Arrays, fresh: Arrays) -> None:
 def is_begun(meta: Meta, config: RunConfig, name: str) -> bool:
     """Return True to continue a checkpoint. Raise OtherRun if it belongs to another run.
 
-    A mere start with another batch_size is not continued.
+    A checkpoint without any iteration whose batch_size differs is not continued: the run starts again.
     """
     before = meta.identity.get("batch_size")
     begun = meta.k > 0 or before == config.identity["batch_size"]

@@ -1,4 +1,4 @@
-"""When a run ends: the user's limits, and the one rule that turns them into a status."""
+"""End of a run: the user's limits, and the rule that turns them into a status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     bad: Array | None = None
     """(B,) iterations in a row without a usable value."""
     stopped: bool = False
-    """True if the callback asks to stop."""
+    """True if the callback stops the run."""
     seconds: float = 0.0
     iterations: Any = None
     """Completed iterations: one number, or (B,)."""

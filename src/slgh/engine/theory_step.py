@@ -13,10 +13,10 @@ from slgh.theory import Plan, plan
 from slgh.theory.plan import choose_theorem, tuned_gamma
 
 CONSTANTS = ("L1", "eps", "sigma", "burn_in")
-"""Parameters that go with step="theory" only. `noise` is nu."""
+"""Parameters that are only for step="theory"."""
 
 THEORY_NAMES = frozenset({*CONSTANTS, "step", "gamma"})
-"""Parameters that may ask for the theory."""
+"""Parameters that `read_theory` reads. Without any of them, the theory is not used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class TheoryOptions:
     burn_in: int | None = None
     nu: float = 0.0
     tuned: bool = False
-    """True if gamma is the theorem's."""
+    """True if the theorem chooses gamma."""
 
     @property
     def fills(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ def read_theory(params: dict[str, Any], *, stochastic: bool) -> tuple[TheoryOpti
 
 
 def fill_gamma(composition: Composition, options: TheoryOptions, d: int) -> Composition:
-    """Fill in the theorem's gamma if the user asks for it."""
+    """Fill in the theorem's gamma if the user has passed gamma="tuned"."""
     if not options.tuned:
         return composition
     parts = ProvedParts(composition.part("oracle"), composition.parts["schedule"])
@@ -110,7 +110,7 @@ def fill_gamma(composition: Composition, options: TheoryOptions, d: int) -> Comp
 
 
 def apply_theory(composition: Composition, options: TheoryOptions, d: int, T: int | None) -> AppliedTheory:
-    """Fill in the update with the theorem's step."""
+    """Replace the update by descent with the theorem's step, for T iterations in d variables."""
     parts = ProvedParts(composition.part("oracle"), composition.part("schedule"))
     schedule: Any = parts.schedule
     theorem = choose_theorem(parts, stochastic=bool(options.sigma), nu=options.nu)
