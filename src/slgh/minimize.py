@@ -289,7 +289,7 @@ def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: In
                 return result
             try:
                 interrupts.in_user_code = True
-                if interrupts.pending:
+                if interrupts.pending:  # pressed before the line above; from there on Ctrl-C raises by itself
                     raise KeyboardInterrupt
                 if isinstance(request, Advance):
                     interrupts.in_user_code = False

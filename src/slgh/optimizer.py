@@ -127,7 +127,7 @@ class Optimizer:
 
     @property
     def asks(self) -> str:
-        """What `tell` expects: "fun" for one value per point, or "grad" for one gradient per point."""
+        """Kind of values for `tell`: "fun" for one value per point, or "grad" for one gradient per point."""
         return self._pending().query.what
 
     @property

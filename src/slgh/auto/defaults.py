@@ -2,7 +2,7 @@
 
 They follow from the analysis of a sphere in d variables, at distance r from its center. M pairs give an estimate whose
 expected cosine with the gradient is c, c^2 = M / (M + d). The best step has length c r and leaves the distance
-r sqrt(1 - c^2). So in T iterations t can fall by a factor of at most exp(-T c^2 / 2) if x is to follow, whatever the
+r sqrt(1 - c^2). So in T iterations t can fall by a factor of at most exp(-T c^2 / 2) if x is to follow, for any
 scale of the function. Everything else depends on q, the share of that speed that is used.
 """
 

@@ -46,11 +46,12 @@ MAX_REQUEST_NUMBERS = 1 << 22
 
 
 class LocalMinimum(NamedTuple):
-    """The lowest point found, f there, and True if the solver converged before the budget was spent."""
+    """Lowest point found, and f there."""
 
     x: Floats
     fun: float
     converged: bool
+    """True if the solver converged before the budget was spent."""
 
 
 class BudgetSpent(Exception):

@@ -39,16 +39,16 @@ SECOND_HOMOTOPY_MIN_GRADIENTS = 30
 """After the first minimum of a smooth f, a homotopy follows if this many gradient evaluations are left."""
 
 SECOND_HOMOTOPY_SHARE = 0.4
-"""That homotopy gets this share of what is left."""
+"""Share of the evaluations left that this homotopy gets."""
 
 RESTART_MIN_GRADIENTS = 6
 """After the local search of a rugged f, another homotopy follows if this many gradient evaluations are left."""
 
 RESTART_RADIUS = 0.2
-"""It starts from the best point, with this share of t1."""
+"""First t of this homotopy, which starts from the best point, as a share of t1."""
 
 RESTART_SHARE = 0.7
-"""It gets this share of what is left."""
+"""Share of the evaluations left that this homotopy gets."""
 
 MAX_RETREATS = 3
 """A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""

@@ -155,6 +155,7 @@ class CompiledStep:
         live = carry.status == int(Status.RUNNING)
 
         def hold(new: Array, old: Array) -> Array:
+            """Return the new rows of live problems, and the old rows of the others."""
             return old if new is old else where(live, new, old, xp)
 
         return Carry(

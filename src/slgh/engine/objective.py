@@ -95,7 +95,7 @@ class Vectorized:
             leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
         assert fun is not None
         leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
-        # `to_function` may copy. Data may be large, so it is passed as it is.
+        # `to_function` may copy. Data may be large, so it is passed without.
         to_function = self.backend.to_function
         given = [*map(to_function, leading), *rows, *map(to_function, last)]
         with self.backend.guard_arguments(*given):

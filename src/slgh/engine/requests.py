@@ -21,7 +21,7 @@ class Evaluate(NamedTuple):
     rows: NDArray[np.intp]
     """Problems that the points belong to."""
     answers: Answers
-    """Where single values are kept as they arrive, so that an exception does not lose them."""
+    """Record that single values are added to as they arrive, so that an exception does not lose them."""
 
 
 class Counter:

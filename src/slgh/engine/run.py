@@ -421,7 +421,7 @@ class Run:
         self.state = self.loop.restart(state, state.full)
 
     def use_ranks(self) -> None:
-        """Let the homotopy use ranks of the values, if the oracle can. A compiled loop stays as it is."""
+        """Let the homotopy use ranks of the values, if the oracle can. A compiled loop is not changed."""
         step_config = self.loop.step_config
         oracle = step_config.method.oracle
         if isinstance(self.loop, PythonLoop) and isinstance(oracle, Antithetic):

@@ -48,6 +48,9 @@ class Meta(NamedTuple):
     """True if a compiled loop has met a value that is not finite."""
 
 
+# The header comes from a file that is not trusted: `type(...) is int` excludes bool.
+
+
 def _is_count(value: Any, least: int = 0) -> bool:
     return type(value) is int and least <= value <= LARGEST_COUNT
 
@@ -62,7 +65,7 @@ def _is_identity(value: Any) -> bool:
     return batch_size is None or _is_count(batch_size["problems"], 1)
 
 
-RULES: dict[str, Callable[[Any], bool]] = {
+META_RULES: dict[str, Callable[[Any], bool]] = {
     "identity": _is_identity,
     "seed": _is_seed,
     "k": _is_count,
@@ -72,11 +75,12 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "stride": lambda value: _is_count(value, 1),
     "masked": lambda value: type(value) is bool,
 }
+"""Checks of the entries of Meta."""
 
 
 def read_meta(found: dict[str, Any]) -> Meta:
     """Return the header of a checkpoint file, or raise ValueError if one of its entries is invalid."""
-    for name, rule in RULES.items():
+    for name, rule in META_RULES.items():
         if not rule(found[name]):
             raise ValueError(f"its header says {name} = {found[name]!r}")
     return Meta(**{name: found[name] for name in Meta._fields})
