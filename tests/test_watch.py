@@ -134,7 +134,7 @@ def test_refusals() -> None:
         slgh.minimize(
             watched_bowl, WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), sample_xi=3, max_evals=50
         )
-    with pytest.raises(ValueError, match="must return one value a point"):
+    with pytest.raises(ValueError, match="must return one value per point"):
         slgh.minimize(
             lambda x: (value(x), 1.0), WATCHED_STARTS[0], vectorized=True, watch=Entered(radius=1.0), max_evals=50
         )
