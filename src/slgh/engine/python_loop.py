@@ -48,7 +48,7 @@ class PythonLoop:
         if config.batch_size is not None:  # every problem has its own iteration
             k = config.backend.native(state.k - state.began[0, state.members])
         current, info = yield from step(state.current, k, first, self.noise, self.step_config)
-        state = state._replace(current=current, k=state.k + 1, nfev=self.counter.nfev, njev=self.counter.njev)
+        state = state.after_iteration(current, self.counter)
         self.noise.mark(state.k)
         if history.wants(state.k - 1):
             history.record(self.recorder.row(state, info))
@@ -64,10 +64,13 @@ class PythonLoop:
     def _status(self, state: RunState, info: Info) -> Any:
         """Return the status of the members after an iteration: one integer, or one per member."""
         config, host = self.config, self.config.backend.host
+        slotted = config.batch_size is not None
+        if info.ok is None and info.watched is None and config.limits.target is None and not slotted:
+            return int(Status.RUNNING)  # nothing was observed that could end a problem
         value = iterations = None
         if config.limits.target is not None:
             value = known_values(info, host) if config.stochastic else host(state.current.f_best)
-        if config.batch_size is not None:
+        if slotted:
             iterations = state.k - state.began[0, state.members]
         seen = Seen(
             watched=None if info.watched is None else host(info.watched),

@@ -119,10 +119,7 @@ class Run:
             if self.strategy is not None:
                 yield from self.strategy.phases(self)
                 raise Stop(Status.COMPLETED if self.state.k else Status.MAX_EVALS)
-            while self.state.active.size or (config.batch_size is not None and self.state.waiting().size):
-                self._check_limits()
-                self._refill()
-                yield from self._advance(config.limits.max_iter if config.batch_size is None else None)
+            yield from self._iterate(config.limits.max_iter if config.batch_size is None else None)
         except Stop as stop:
             self.save()
             self._end_all(stop.status)
@@ -170,11 +167,18 @@ class Run:
         self.counter.nfev, self.counter.njev = state.nfev, state.njev
         self.answers.clear()
 
-    def _advance(self, last: int | None) -> Generator[Request, Any, None]:
-        """Do an iteration, or a block of iterations up to the `last`."""
-        state, position = yield from self._answered(self.loop.advance(self.state, last), self.state.active)
-        self._commit(state)
-        self._after_commit(position)
+    def _iterate(self, last: int | None) -> Generator[Request, Any, None]:
+        """Iterate until all problems have ended, or a single one has completed the iteration `last`."""
+        slotted = self.config.batch_size is not None
+        while self.state.active.size or (slotted and self.state.waiting().size):
+            if self.strategy is not None and last is not None and self.state.k >= last:
+                return
+            self._check_limits()
+            if slotted:
+                self._refill()
+            state, position = yield from self._answered(self.loop.advance(self.state, last), self.state.active)
+            self._commit(state)
+            self._after_commit(position)
 
     def _after_commit(self, position: Position | None, value: Any = None) -> None:
         """Call the user's callback, stop if it or the `value` of f says so, save if due, and show the progress."""
@@ -182,7 +186,7 @@ class Run:
         if position is not None:
             self._gather()
             stopped = recorder.call_back(self.state, position)
-        if self.state.active.size:
+        if (stopped or value is not None) and self.state.active.size:
             self._stop_if(Seen(stopped=stopped, value=value))
         if recorder.saver and self.state.active.size and recorder.saver.due(self.state.k):
             self.save()
@@ -191,13 +195,15 @@ class Run:
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
         config, state, oracle = self.config, self.state, self.loop.step_config.method.oracle
-        seen = Seen(seconds=self.elapsed())
-        if config.batch_size is None:
-            cost = oracle.cost(state.k % oracle.period == 0, config.step.ctx)
-            seen = seen._replace(evaluations=state.evaluations + cost + config.reserve)
-            if self.strategy is None:
-                seen = seen._replace(iterations=state.k)
-        self._stop_if(seen)
+        seconds = 0.0 if config.limits.max_seconds is None else self.elapsed()
+        if config.batch_size is not None:  # problems end one by one, in the loop
+            self._stop_if(Seen(seconds=seconds))
+            return
+        evaluations = state.nfev + state.njev + config.reserve
+        if config.limits.max_evals is not None:
+            evaluations += oracle.cost(state.k % oracle.period == 0, config.step.ctx)
+        iterations = state.k if self.strategy is None else None
+        self._stop_if(Seen(seconds=seconds, iterations=iterations, evaluations=evaluations))
 
     def _end_all(self, status: Status) -> None:
         """End all problems, including those that have not begun."""
@@ -405,9 +411,7 @@ class Run:
 
     def iterate_until(self, last: int) -> Generator[Request, Any, Status]:
         """Iterate up to iteration `last`, and return the status of the problem, RUNNING if it has not ended."""
-        while self.state.active.size and self.state.k < last:
-            self._check_limits()
-            yield from self._advance(last)
+        yield from self._iterate(last)
         self._gather()
         return Status(int(self.state.status[0]))
 

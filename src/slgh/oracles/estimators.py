@@ -37,6 +37,8 @@ class SampleSums:
     Samples come in chunks. A total is updated in place, so the first term must not be an array of somebody else.
     """
 
+    __slots__ = "good", "samples", "totals", "xp"
+
     def __init__(self, samples: int, xp: Any) -> None:
         self.samples, self.xp = samples, xp
         self.good: Any = None

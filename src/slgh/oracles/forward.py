@@ -60,8 +60,9 @@ class Forward(SamplingOracle):
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp, d = ctx.xp, x.shape[-1]
         paired, separate = self._paired(ctx), self._separate(ctx)
-        sums, trace_sums = SampleSums(self.samples, xp), SampleSums(self.samples, xp)
-        center = None
+        sums, trace_sums, trace, center = SampleSums(self.samples, xp), None, None, None
+        if ctx.needs & {"trace", "slope"}:
+            trace_sums = SampleSums(self.samples, xp)
         xi = noise.xi(1) if ctx.stochastic and not paired else None
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
@@ -78,16 +79,16 @@ class Forward(SamplingOracle):
                 sums.add_values("f", center.values, ok)
             if "F" in ctx.needs:
                 sums.add_values("F", rise + center.values, ok)
-            if ctx.needs & {"trace", "slope"}:
+            if trace_sums is not None:
                 if separate:
                     rise, ok = differences(select(answer, centers + m, centers + 2 * m), center)
                 trace_sums.add("trace", xp.vecdot(rise, xp.vecdot(v, v) - d))
                 trace_sums.count(ok, m)
         assert center is not None
-        trace = trace_sums.mean("trace")
-        trace = None if trace is None else trace / (t * t)
         ok, rejected = sums.ok_and_rejected()
-        if separate:
+        if trace_sums is not None:
+            trace = trace_sums.mean("trace") / (t * t)
+        if trace_sums is not None and separate:
             _, lost = trace_sums.ok_and_rejected()
             rejected = rejected if lost is None else lost if rejected is None else lost + rejected
         return Estimate(
