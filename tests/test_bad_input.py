@@ -131,8 +131,8 @@ def test_fun_must_be_callable() -> None:
     ("value", "match"),
     [
         (None, "`fun` must return real numbers, got NoneType None"),
-        ([1.0, 2.0], r"`fun` must return one number a point, got list \[1.0, 2.0\]"),
-        (np.ones(3), "`fun` must return one number a point, got ndarray"),
+        ([1.0, 2.0], r"`fun` must return one number per point, got list \[1.0, 2.0\]"),
+        (np.ones(3), "`fun` must return one number per point, got ndarray"),
         (1 + 2j, r"`fun` must return real numbers, got complex \(1\+2j\)"),
         (np.complex128(1), "`fun` must return real numbers"),
         ("low", "`fun` must return real numbers, got str 'low'"),

@@ -48,7 +48,7 @@ def _number(value: Any) -> Array:
     array = value if isinstance(value, jax.Array) else real_array(value, "fun")
     if array.size != 1:
         what = f"shape {array.shape}" if isinstance(value, jax.Array) else checks.show(value)
-        raise ValueError(f"`fun` must return one number a point, got {what}.")
+        raise ValueError(f"`fun` must return one number per point, got {what}.")
     return jnp.asarray(array).reshape(())
 
 

@@ -72,7 +72,7 @@ class NumpyBackend:
             return value
         array = real_array(value, "fun")
         if array.size != 1:
-            raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
+            raise ValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
         return float(array.reshape(()))
 
     def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -102,7 +102,7 @@ class TorchBackend:
     def number(self, value: Any) -> Tensor:
         array = self.real(value, "fun")
         if array.numel() != 1:
-            raise ValueError(f"`fun` must return one number a point, got {checks.show(value)}.")
+            raise ValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
         return array.reshape(())
 
     def without_gradients(self, fun: Callable[..., Any]) -> NoGrad:
