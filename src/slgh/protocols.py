@@ -146,7 +146,7 @@ class Oracle(Protocol):
 
     name: ClassVar[str]
     asks: ClassVar[str]
-    """What it evaluates: "values", "gradients", or a "closed form"."""
+    """Kind of evaluation: "values", "gradients", or a "closed form"."""
     exact: ClassVar[bool]
     """True if g is the gradient of f or F itself, not an estimate from directions."""
     provides: ClassVar[frozenset[str]]

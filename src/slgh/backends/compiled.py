@@ -1,4 +1,4 @@
-"""What the compiled loops of PyTorch and JAX share: keyed noise, functions mapped over points, and size limits."""
+"""Common parts of the compiled loops of PyTorch and JAX: keyed noise, functions mapped over points, size limits."""
 
 from __future__ import annotations
 

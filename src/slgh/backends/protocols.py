@@ -70,7 +70,7 @@ class LoopCarry(Protocol):
 
     @property
     def seen(self) -> tuple[Array, ...]:
-        """What the last iteration recorded, (B, ...) each."""
+        """Columns that the last iteration recorded, (B, ...) each."""
 
 
 class LoopInputs(Protocol):

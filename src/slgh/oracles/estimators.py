@@ -1,4 +1,4 @@
-"""What the oracles share: their defaults, queries around x, and sums over the good samples."""
+"""Common parts of the oracles: their defaults, queries around x, and sums over the good samples."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from slgh.protocols import Array, Query
 
 
 class Fingerprint:
-    """What traced functions do: their operations, and the arrays and Python functions that they close over.
+    """Identity of traced functions: their operations, and the arrays and Python functions that they close over.
 
     JAX arrays, which cannot change, and Python functions are compared by identity, other arrays by their contents. The
     traces are kept, so that no other object can take over an identity.
