@@ -96,6 +96,7 @@ def test_the_target_is_kept_to() -> None:
     assert result.nit < 2000
 
 
+@pytest.mark.slow
 def test_without_limits_there_is_a_stated_default() -> None:
     quick: dict[str, Any] = {"vectorized": True, "history": 0}
     auto = slgh.minimize(fun, np.ones(4), seed=0, **quick)

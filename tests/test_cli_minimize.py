@@ -617,6 +617,7 @@ def test_pictures_of_other_kinds(name: str, begins: bytes, folder: Path) -> None
         assert b"himmelblau: auto" in content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("formula", "labels"),
     [("u**2 + (v - 1)**2", ("u", "v")), ("w**2", ("w", "")), ("sum(x[i]**2 for i in range(2))", ("x[0]", "x[1]"))],
@@ -1001,6 +1002,7 @@ def test_a_picture_asks_for_no_point_outside_the_bounds() -> None:
     assert 0 <= min(asked) <= max(asked) <= 5
 
 
+@pytest.mark.slow
 def test_a_picture_of_a_slow_function_goes_without_it_in_every_sitting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slgh.cli.output.Output.patience", 0.05)
     arguments = ["--fun", "mine:slow", "--x0", "3", "--max-evals", "60", "--run", "kept", *SEED]

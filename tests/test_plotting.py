@@ -131,6 +131,7 @@ def test_matplotlib_missing_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
         slgh.plot(result)
 
 
+@pytest.mark.slow
 def test_the_users_settings_stay() -> None:
     before = dict(matplotlib.rcParams)
     as_bytes(slgh.plot(run_himmelblau(), HIMMELBLAU.fun, vectorized=True), "svg")

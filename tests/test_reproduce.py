@@ -34,6 +34,7 @@ def test_there_are_ten_exact_rows() -> None:
     assert len(EXACT) == 10
 
 
+@pytest.mark.slow
 def test_following_the_slope_finds_the_hole_and_a_fixed_ratio_does_not() -> None:
     hole = PAPER_TABLES["hole"]
     share = {row.label: float((run_row(hole, row, history=0).fun < -56.5).mean()) for row in hole.rows}

@@ -278,6 +278,7 @@ VECTORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", VECTORS)
 def test_derivatives_of_a_vectors_formula_are_those_of_its_value(formula: str) -> None:
     F = slgh.smooth(formula, **VECTORS[formula])
@@ -599,6 +600,7 @@ def test_the_papers_tables_come_out_of_the_formula_as_text(name: str, row: Any) 
     assert judge(table, row, result.x, result.fun) == "match"
 
 
+@pytest.mark.slow
 def test_the_hole_is_found_in_closed_form_by_slgh_d_and_not_by_slgh_r() -> None:
     F = slgh.smooth(HOLE)
     common: dict[str, Any] = {"t1": 5.0, "step": 0.01, "max_iter": 1000}

@@ -63,6 +63,7 @@ IRRATIONAL: dict[str, tuple[Any, list[float]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", IRRATIONAL)
 def test_irrational_constants_and_signs_in_exponents_have_closed_forms(formula: str) -> None:
     f, kinks = IRRATIONAL[formula]
@@ -86,6 +87,7 @@ def test_a_sign_in_an_exponent_is_a_factor_of_each_half_line() -> None:
     assert "Held" not in str(F.expression)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "formula",
     [
@@ -201,6 +203,7 @@ def test_2500_plain_variables_are_like_a_vector() -> None:
     assert sp.expand(F.expression.xreplace(others) - expected) == 0
 
 
+@pytest.mark.slow
 def test_2500_terms_of_text_are_read_at_once() -> None:
     F = slgh.smooth(" + ".join(f"x{i}" for i in range(2500)), max_seconds=60.0)
     assert F.value(np.ones(2500), 0.5) == 2500
