@@ -792,6 +792,7 @@ def test_a_run_goes_on_with_another_output_than_it_began_with(folder: Path) -> N
     assert "drawn     slgh-path.png" in run(*command).stdout
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 def test_a_run_goes_on_with_another_number_of_workers() -> None:
     command = ["--fun", "mine.py:sphere", "--x0", "0,0", *QUICK, "--run", "kept"]
     first = minimize(*command, "--max-seconds", "0")
