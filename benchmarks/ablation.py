@@ -16,23 +16,23 @@ is made it is not read.
 
 Narrower, for trials:
 
-    ... bbob --oracles forward,scaled --schedules ratio --updates descent,scale_free --functions 4,16 --instances 6
+    ... bbob --oracles forward,diagonal_scaling --schedules ratio --updates descent,scale_free --functions 4,16
     ... attack --images 4 --queries 300 --device cpu --oracles antithetic --schedules budget
 
 What is compared
 ----------------
-Oracles: forward, antithetic, ranks (antithetic by ranks), scaled (antithetic with learned widths), rademacher, sphere,
-exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
-derivative. Updates: descent, momentum, gain (SPSA's), adam, adamm, normalized, scale_free. Left out are:
+Oracles: forward, antithetic, ranks (antithetic by ranks), diagonal_scaling (antithetic with learned widths), rademacher,
+sphere, exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
+derivative. Updates: descent, momentum, spsa_gain, adam, adamm, normalized, scale_free. Left out are:
 
 - derivative where the oracle does not show the trace (all but forward and antithetic), and with ranks, which are for
   where the order of values alone is meaningful;
 - ranks and exponential with a falling t (ratio, budget) and an update that multiplies g by its step (descent,
-  momentum, gain): their g is a mean of weights over t, so that steps would grow as t falls, whatever f does;
+  momentum, spsa_gain): their g is a mean of weights over t, so that steps would grow as t falls, whatever f does;
 - exponential by ranks: weighing ranks, not values, is what the rank oracle does already;
 - double_loop, whose rule compares f from one iteration to the next with an eps0 in units of f: half of the oracles do
-  not ask for f(x), and no eps0 means the same for two functions; harmonic, which belongs to it; tolerant, which needs
-  L1 and the error of f;
+  not ask for f(x), and no eps0 means the same for two functions; harmonic, which belongs to it; noise_aware,
+  which needs L1 and the error of f;
 - oracles that need more than values: gradient, sampled_gradient, closed_form; and variance_reduced, for finite sums.
 
 How all are treated alike
@@ -44,8 +44,8 @@ the step, N of the exponential, eta of the derivative. Defaults of parts stay. s
 follows from how far t falls by the rule of "auto", so that it is tuned with a fifth of the runs.
 
 Units are such that one grid serves all (`ablation_study/building.py`): lengths in widths of the box, steps by the
-length of the first one, and all that has a unit of f (the step of descent, momentum and gain, N, eta) by the standard
-deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step is told each
+length of the first one, and all that has a unit of f (the step of descent, momentum and spsa_gain, N, eta) by the
+standard deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step is told each
 function's scale, which is kinder than one number for all functions. In the attack that standard deviation is the
 median over the images that are tuned on.
 

@@ -208,8 +208,8 @@ def test_bbob_is_tuned_once_run_resumed_and_drawn(
     pytest.importorskip("matplotlib")
     small(monkeypatch)
     narrow = ["--functions", "4,16", "--instances", "6", "--records", str(tmp_path)]
-    words = ["bbob", *narrow, "--oracles", "forward,scaled", "--schedules", "ratio", "--updates", "descent,scale_free"]
-    words += ["--no-auto", "--workers", "1"]
+    words = ["bbob", *narrow, "--oracles", "forward,diagonal_scaling", "--schedules", "ratio"]
+    words += ["--updates", "descent,scale_free", "--no-auto", "--workers", "1"]
     assert main([*words, "--seconds", "0"]) == 1
     assert "0 done, 0 failed, 6 left" in capsys.readouterr().out
     assert main(words) == 0
@@ -229,7 +229,7 @@ def test_bbob_is_tuned_once_run_resumed_and_drawn(
 
 
 def test_a_run_is_the_same_each_time_and_spends_its_budget() -> None:
-    c, place = composition("ranks.power_law.gain"), Place(suite="bbob", d=40, f=8, i=1)
+    c, place = composition("ranks.power_law.spsa_gain"), Place(suite="bbob", d=40, f=8, i=1)
     job = Job(method=bbob.method_of(c, {"first": 0.05, "step": 0.03}), place=place, budgets=(400,))
     first, second = job(), job()
     assert first.at == second.at

@@ -10,7 +10,7 @@ multiplies g by its step is given that length divided by
     |g| = s / (t_1 c),    s the standard deviation of f(x_0 + t_1 u),    c = sqrt(M / (M + d)),
 
 since f(x_0 + t u) varies by t |grad f| where f is nearly linear, and the estimate is 1/c times as long as the
-gradient. Momentum gets a tenth of it, since ten such steps add up, and gain what makes its first step as long. The
+gradient. Momentum gets a tenth of it, since ten such steps add up, and spsa_gain what makes its first step as long. The
 weights of ranks and exponentials have no unit: there s is 1/4. So all that has a unit of f is told that unit: N of
 the exponential is in units of 1/s, and eta such that the first change of t is about eta times t_1.
 """
@@ -46,7 +46,7 @@ WEIGHT = 0.25
 """How much ranks and weights of samples differ: 0.28 for the ranks of a linear f, 0.22 for exp(-f / s)."""
 
 MEMORY, POWER, STABILITY = 0.9, 0.602, 0.1
-"""The defaults of momentum and gain."""
+"""The defaults of momentum and spsa_gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
