@@ -21,7 +21,7 @@ Narrower, for trials:
 
 What is compared
 ----------------
-Oracles: forward, antithetic, ranks (antithetic by ranks), diagonal_scaling (antithetic with learned widths), rademacher,
+Oracles: forward, antithetic, ranks (antithetic by ranks), diagonal_scaling (antithetic, learns widths), rademacher,
 sphere, exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
 derivative. Updates: descent, momentum, spsa_gain, adam, adamm, normalized, scale_free. Left out are:
 
@@ -45,8 +45,8 @@ follows from how far t falls by the rule of "auto", so that it is tuned with a f
 
 Units are such that one grid serves all (`ablation_study/building.py`): lengths in widths of the box, steps by the
 length of the first one, and all that has a unit of f (the step of descent, momentum and spsa_gain, N, eta) by the
-standard deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step is told each
-function's scale, which is kinder than one number for all functions. In the attack that standard deviation is the
+standard deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step knows
+each function's scale, which is kinder than one number for all functions. In the attack that standard deviation is the
 median over the images that are tuned on.
 
 On BBOB the choice is by mean rank over 6 training functions, instances 1 and 2, at the budget of the comparison, 100

@@ -29,16 +29,16 @@ class Advanced(NamedTuple):
 class PythonLoop:
     """Iterations of the active problems, one at a time. Problems that end leave it."""
 
-    def __init__(self, config: RunConfig, noise: NoiseSource, recorder: Recorder, counter: Counter) -> None:
+    def __init__(
+        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, counter: Counter, step_config: StepConfig
+    ) -> None:
         self.config, self.noise, self.recorder, self.counter = config, noise, recorder, counter
-        self.step_config = config.step
+        self.step_config = step_config
         self.engine = config.backend.engine
 
     def with_step(self, step_config: StepConfig) -> PythonLoop:
         """Return a loop with another step."""
-        loop = PythonLoop(self.config, self.noise, self.recorder, self.counter)
-        loop.step_config = step_config
-        return loop
+        return PythonLoop(self.config, self.noise, self.recorder, self.counter, step_config)
 
     def advance(self, state: RunState, last: int | None) -> Generator[Query, Any, Advanced]:
         """Do one iteration, record it, and end problems. `last` is for the loop that advances in blocks."""

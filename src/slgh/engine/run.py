@@ -73,7 +73,7 @@ class Run:
         self.config, self.recorder, self.strategy = config, recorder, strategy
         self.noise = backend.noise(config.keys, d, config.sample_xi, samples=config.noise_samples)
         self.answers, self.counter = Answers(), Counter()
-        self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter)
+        self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter, config.step)
         self.loop_remark = ""
         """Sentence for the message that says why there is no compiled loop, if one was to be expected."""
         self._masked = False
