@@ -1,8 +1,8 @@
 """Bad values, which are NaN or infinite: the policies of `on_nonfinite`.
 
 - "reject": the sample is dropped. It counts in `result.nrejected`.
-- "penalize": the value is replaced by the worst finite value so far. Before there is one, the sample is dropped. A local
-  search counts from its own first value, so that a resumed search sees the same numbers.
+- "penalize": the value is replaced by the worst finite value so far. Before there is one, the sample is dropped. A
+  local search counts from its own first value, so that a resumed search sees the same numbers.
 - "raise": FloatingPointError.
 
 Gradients that are not finite are always dropped, unless the policy is "raise".
