@@ -49,7 +49,7 @@ class AttackInput:
     title: str
     model: Callable[..., Any]
     model_name: str
-    ours: bool
+    is_paper_network: bool
     """True if the model is slgh's and not the user's."""
     images: NDArray[Any]
     labels: NDArray[Any]
@@ -93,7 +93,7 @@ def read_input(options: AttackOptions) -> AttackInput:
         title=title,
         model=model,
         model_name=name,
-        ours=options.model is None,
+        is_paper_network=options.model is None,
         images=images[rows],
         labels=labels[rows],
         ids=ids[rows],
@@ -271,7 +271,7 @@ def blamed(attacked: AttackInput) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if attacked.ours or not _raised_by_the_model(error):
+        if attacked.is_paper_network or not _raised_by_the_model(error):
             raise
         blame = failed(error, attacked.model_name)
         for note in getattr(error, "__notes__", ()):
@@ -281,8 +281,8 @@ def blamed(attacked: AttackInput) -> Iterator[None]:
 
 def _raised_by_the_model(error: Exception) -> bool:
     """Return True if the last of slgh's lines that an exception came through is the one that calls the model."""
-    ours = str(Path(slgh.__file__).parent)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(ours)]
+    package = str(Path(slgh.__file__).parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
     return frames[-1].filename == asking.__file__ and not is_about_argument(error)
 
 
@@ -308,8 +308,8 @@ def paper_parameters(method: str, d: int, given: Mapping[str, Any]) -> dict[str,
     if method not in PAPER_METHODS:
         return dict(given)
     data = nearest(d)
-    ours = PAPER[data].parameters(method)
-    ours |= {name: ours[name] * size_of(data) / d for name in PER_PIXEL if name in ours}
+    paper = PAPER[data].parameters(method)
+    paper |= {name: paper[name] * size_of(data) / d for name in PER_PIXEL if name in paper}
     parts = (SLOTS[slot].get(given.get(slot, getattr(METHODS[method], slot))) for slot in SLOTS)
     taken = {"floor"} | {field.name for part in parts if part is not None for field in dataclasses.fields(part)}
-    return {name: value for name, value in ours.items() if name in taken} | dict(given)
+    return {name: value for name, value in paper.items() if name in taken} | dict(given)

@@ -118,7 +118,11 @@ def _complaint(finished: FinishedAttack) -> str:
     """Return what is said on standard error."""
     found = finished.found
     if not found.runs:
-        remedy = "choose others." if finished.attacked.ours else "are labels, --pixels and the order of channels right?"
+        remedy = (
+            "choose others."
+            if finished.attacked.is_paper_network
+            else "are labels, --pixels and the order of channels right?"
+        )
         return f"nothing was attacked: all of these images are misclassified to begin with; {remedy}"
     if any(Status(status) == Status.INTERRUPTED for run in found.runs for status in run.status):
         return "interrupted. The figures are those of the iterations until then."

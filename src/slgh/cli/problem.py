@@ -70,13 +70,13 @@ class GivenProblem:
         return read_box(self.bounds, self.d, self.x0.dtype)
 
     @property
-    def ours(self) -> bool:
+    def is_builtin(self) -> bool:
         """True if the code is slgh's and not the user's."""
         return not isinstance(self.values or self.closed, UserFunction | UserClosedForm)
 
     def unwarned(self) -> AbstractContextManager[object]:
         """Silence NumPy where a formula is not finite, which is counted. The user's functions may warn."""
-        return np.errstate(all="ignore") if self.ours else nullcontext()
+        return np.errstate(all="ignore") if self.is_builtin else nullcontext()
 
     def arguments(self, method: str, oracle: str | None) -> dict[str, Any]:
         """Return what to pass to `slgh.minimize` so that the method gets what it needs, and no more."""
@@ -98,7 +98,7 @@ class GivenProblem:
         if self.grad is None:
             zeroth = f"zo{method.removeprefix('zo')}"
             other = f"--method {zeroth}" if zeroth in METHODS else "a method that takes values, such as zoslgh_r"
-            remedy = "pass --grad, or take" if not self.ours else "take"
+            remedy = "pass --grad, or take" if not self.is_builtin else "take"
             fail(f"--method {method} needs gradients, which {self.title} has not: {remedy} {other} or auto.")
 
     def at_start(self) -> float | None:

@@ -105,7 +105,7 @@ def choose_history(d: int, limits: Limits, *, path: bool) -> int | str:
 def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) -> FinishedRun:
     """Run, or go on from a checkpoint."""
     options, problem = spec.options, spec.problem
-    if options.workers not in (None, 1) and (problem.ours or problem.values is None):
+    if options.workers not in (None, 1) and (problem.is_builtin or problem.values is None):
         fail("--workers goes with --fun and a plain function; a formula is evaluated at all points at once.")
     arguments = problem.arguments(options.method, spec.params.get("oracle"))
     begun = time.monotonic()

@@ -118,9 +118,9 @@ def import_file(option: str, file: Path) -> ModuleType:
 
 def failed(error: BaseException, name: str) -> UserCodeFailed:
     """Return an exception in the user's code with its place there."""
-    ours = str(Path(slgh.__file__).parent)
+    package = str(Path(slgh.__file__).parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[:1] != "<"]
-    theirs = [f for f in frames if not f.filename.startswith(ours) and "site-packages" not in f.filename]
+    theirs = [f for f in frames if not f.filename.startswith(package) and "site-packages" not in f.filename]
     if isinstance(error, SyntaxError) and error.filename:
         where = f"{Path(error.filename).name}:{error.lineno}"
     elif theirs and "importlib" not in theirs[-1].filename:
