@@ -231,16 +231,16 @@ def test_a_local_search_never_asks_for_more_than_it_has(d: int, budget: int, see
 def test_a_bad_value_is_rejected_or_penalized_as_the_user_says() -> None:
     """The first difference is NaN. Rejected, it says nothing about its variable. Penalized, the search avoids it."""
 
-    def first_step(*, penalize: bool) -> Any:
+    def first_step(on_nonfinite: str) -> Any:
         start = np.array([1.0, 2.0])
         region = SearchRegion(
             x=start, unit=np.ones(2), low=np.full(2, -np.inf), high=np.full(2, np.inf), dtype=np.dtype(float)
         )
-        search = local_search(region, 1000, np.inf, gradients=False, penalize=penalize)
+        search = local_search(region, 1000, np.inf, gradients=False, on_nonfinite=on_nonfinite)
         assert len(next(search).points) == 3
         return search.send(np.array([1.0, np.nan, 1.5])).points[0] - start
 
-    rejected, penalized = first_step(penalize=False), first_step(penalize=True)
+    rejected, penalized = first_step("reject"), first_step("penalize")
     assert rejected[0] == 0
     assert penalized[0] < 0
     assert rejected[1] < 0

@@ -135,7 +135,7 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], Case]] = {
     "the target must be undercut": (
         slgh.engine.python_loop,
         "status_after",
-        lambda old: lambda seen, *rest: old(seen._replace(value=None), *rest),
+        lambda old: lambda limits, **seen: old(limits, **seen | {"value": None}),
         {"target": 0.5},
     ),
 }

@@ -207,10 +207,7 @@ def minimize(
         data=data,
         bounds=bounds,
         batched=batched,
-        max_evals=max_evals,
-        max_iter=max_iter,
-        max_seconds=max_seconds,
-        target=target,
+        limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
         seed=seed,
         callback=callback,
         progress=progress,
@@ -265,9 +262,9 @@ def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled
     differences = config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
     with Interrupts() as interrupts, backend.session(differences=differences):
-        interrupts.in_user_code = True  # compiling calls the user's function, and there is no result yet
+        interrupts.enter_user_code()  # compiling calls the user's function, and there is no result yet
         functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
-        interrupts.in_user_code = False
+        interrupts.leave_user_code()
         if not (parallel and isinstance(functions, Pointwise)):
             return _answer_requests(run, functions, interrupts)
         with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
@@ -288,22 +285,20 @@ def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: In
                 result: Result = end.value
                 return result
             try:
-                interrupts.in_user_code = True
-                if interrupts.pending:  # pressed before the line above; from there on Ctrl-C raises by itself
-                    raise KeyboardInterrupt
+                interrupts.enter_user_code()
                 if isinstance(request, Advance):
-                    interrupts.in_user_code = False
+                    interrupts.leave_user_code()
                     answer = run.advance_block(request)
                 else:
                     answer = objective(request)
-                    interrupts.in_user_code = False
+                    interrupts.leave_user_code()
             except KeyboardInterrupt:
-                interrupts.in_user_code = interrupts.pending = False
+                interrupts.clear()
                 if interrupts.nested:
                     raise
                 answer = INTERRUPTED
     except BaseException as error:
-        interrupts.in_user_code = False  # Ctrl-C must not replace the exception while the run is saved
+        interrupts.leave_user_code()  # Ctrl-C must not replace the exception while the run is saved
         run.close_after(error)
         requests.close()
         raise

@@ -88,7 +88,7 @@ class SearchRegion:
 
 
 def local_search(
-    region: SearchRegion, budget: int, incumbent: float, *, gradients: bool, penalize: bool = False
+    region: SearchRegion, budget: int, incumbent: float, *, gradients: bool, on_nonfinite: str = "reject"
 ) -> Evaluating[LocalMinimum]:
     """Descend from a point with at most `budget` evaluations.
 
@@ -102,11 +102,11 @@ def local_search(
         Lowest value of earlier phases. A search that does not get below it stops as soon as f hardly changes.
     gradients
         True if gradients can be evaluated.
-    penalize
-        Bad-value policy: replace bad values by the worst finite one of this search. Otherwise they are rejected.
+    on_nonfinite
+        Bad-value policy. "penalize" replaces bad values by the worst finite one of this search.
     """
     d = region.x.size
-    objective = _SearchObjective(region, budget, penalize=penalize)
+    objective = _SearchObjective(region, budget, on_nonfinite=on_nonfinite)
     if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
         return (yield from _model_based(objective))
     return (yield from _lbfgsb(objective, incumbent, gradients=gradients))
@@ -119,13 +119,13 @@ class _SearchObjective:
     solver sees the same numbers for f and for a multiple of it.
     """
 
-    def __init__(self, region: SearchRegion, budget: int, *, penalize: bool) -> None:
+    def __init__(self, region: SearchRegion, budget: int, *, on_nonfinite: str) -> None:
         self.region, self.left = region, budget
         self.x, self.fun = region.x, np.inf
         self.first, self.size, self.worst = np.nan, 0.0, -np.inf
         """First value, unit of values (0: not chosen yet), and worst finite value."""
-        self.penalty = -np.inf if penalize else None
-        """Replacement for bad values. None: they are rejected."""
+        self.on_nonfinite, self.penalty = on_nonfinite, np.array([-np.inf])
+        """Bad-value policy, and the worst finite value so far, (1,)."""
         self.stalled = 0
         """Number of evaluations in a row that have changed f by no more than rounding."""
         self.eps = float(np.finfo(region.dtype).eps)
@@ -136,15 +136,15 @@ class _SearchObjective:
             raise BudgetSpent
         self.left -= len(points)
         values = np.asarray((yield Evaluation(points, gradient, is_step)), float)
-        return values if gradient or self.penalty is None else self._penalized(values, self.penalty)
+        # The search itself copes with bad values, so that they need not be dropped.
+        return values if gradient or self.on_nonfinite == "reject" else self._clean(values)
 
-    def _penalized(self, values: Floats, worst: float) -> Floats:
-        """Replace bad values by the worst finite value so far. They stay NaN before there is one."""
+    def _clean(self, values: Floats) -> Floats:
+        """Apply the bad-value policy. Values that it drops are NaN."""
         finite = np.isfinite(values)
-        answer, worst_after = bad_values.clean(
-            values[None], None if finite.all() else finite[None], np.array([worst]), penalize=True, xp=np
+        answer, self.penalty = bad_values.clean(
+            values[None], None if finite.all() else finite[None], self.penalty, self.on_nonfinite, np
         )
-        self.penalty = float(worst_after[0])
         usable = np.ones(values.shape, bool) if answer.ok is None else answer.ok[0] > 0
         return np.where(usable, answer.values[0], np.nan)
 

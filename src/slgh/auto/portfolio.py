@@ -244,10 +244,10 @@ class Portfolio:
         unit = UNIT * self.t1 * config.widths
         region = SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
         incumbent = min((o.fun for o in self.log.outcomes), default=np.inf)
-        options = {"gradients": engine.has_gradients, "penalize": config.step.penalize}
+        gradients, policy = engine.has_gradients, config.step.on_nonfinite
 
         def search() -> Evaluating[PhaseOutcome]:
-            found = yield from local_search(region, self.left, incumbent, **options)
+            found = yield from local_search(region, self.left, incumbent, gradients=gradients, on_nonfinite=policy)
             return PhaseOutcome("local_search", found.x, found.fun, int(found.converged))
 
         return (yield from self.evaluated(engine, search()))

@@ -60,10 +60,8 @@ class Arguments:
     sample_xi: Any
     bounds: Any
     batched: bool
-    max_evals: int | None
-    max_iter: int | None
-    max_seconds: float | None
-    target: float | None
+    limits: dict[str, Any]
+    """Arguments that say when the run ends: see `termination.Limits`."""
     seed: Any
     callback: Callable[..., object] | None
     progress: bool

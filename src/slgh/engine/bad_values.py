@@ -20,8 +20,8 @@ from slgh.protocols import Answer, Array
 POLICIES = ("reject", "penalize", "raise")
 
 
-def clean(values: Array, finite: Array | None, worst: Array, *, penalize: bool, xp: Any) -> tuple[Answer, Array]:
-    """Apply "reject" or "penalize" to values (B, n) or gradients (B, n, d).
+def clean(values: Array, finite: Array | None, worst: Array, policy: str, xp: Any) -> tuple[Answer, Array]:
+    """Apply a policy other than "raise" to values (B, n) or gradients (B, n, d).
 
     Parameters
     ----------
@@ -36,11 +36,11 @@ def clean(values: Array, finite: Array | None, worst: Array, *, penalize: bool, 
         The usable values, with 0 for those that are dropped, and the new `worst`.
     """
     if finite is None:
-        return Answer(values), xp.maximum(worst, xp.max(values, axis=1)) if penalize else worst
+        return Answer(values), xp.maximum(worst, xp.max(values, axis=1)) if policy == "penalize" else worst
     if values.ndim == 3:
         complete = xp.all(finite, axis=-1)
         return Answer(xp.where(complete[..., None], values, 0.0), xp.astype(complete, values.dtype)), worst
-    if penalize:
+    if policy == "penalize":
         worst = xp.maximum(worst, xp.max(xp.where(finite, values, -xp.inf), axis=1))
         known = xp.isfinite(worst)
         values = xp.where(finite, values, xp.where(known, worst, 0.0)[:, None])

@@ -236,7 +236,7 @@ def _program(
         ctx=step.ctx,
         watch=step.watch,
         columns=recorder.columns,
-        penalize=step.penalize,
+        on_nonfinite=step.on_nonfinite,
         period=method.oracle.period,
         masked=masked,
         exhausted=limits.exhausted if slotted else None,

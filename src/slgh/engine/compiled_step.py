@@ -16,7 +16,7 @@ from slgh.engine.objective import Vectorized
 from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
 from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
-from slgh.engine.termination import Limits, Seen, status_after
+from slgh.engine.termination import Limits, status_after
 from slgh.method import Method
 from slgh.protocols import Array, Context, Leaves, Noise, Watch
 from slgh.result import Status
@@ -71,7 +71,7 @@ class CompiledStep:
     watch: Watch | None
     columns: tuple[str, ...]
     """Columns of `Carry.seen`."""
-    penalize: bool
+    on_nonfinite: str
     period: int
     masked: bool
     """True if values may be NaN or infinite. If False, a block that meets such a value is discarded."""
@@ -98,7 +98,7 @@ class CompiledStep:
             ctx=self.ctx,
             ops=Masked(xp) if self.masked else assumed,
             box=inputs.box,
-            penalize=self.penalize,
+            on_nonfinite=self.on_nonfinite,
             tail_from=inputs.tail_from,
             watch=self.watch,
         )
@@ -136,15 +136,13 @@ class CompiledStep:
         if self.exhausted is not None:
             limits = limits._replace(iterations=inputs.last, exhausted=self.exhausted)
         status = status_after(
-            Seen(
-                watched=info.watched,
-                value=f if stochastic else best,
-                bad=state.bad,
-                iterations=carry.nit + 1,
-            ),
             limits,
             xp,
             carry.status,
+            watched=info.watched,
+            value=f if stochastic else best,
+            bad=state.bad,
+            iterations=carry.nit + 1,
         )
         # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the step.
         without_step = [Status.WATCHED] if info.watched is not None else []

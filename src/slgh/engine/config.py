@@ -86,8 +86,6 @@ class RunConfig:
     phases: tuple[str, ...] | None
     """Phases of "auto" for a single problem. None: one homotopy, or another method."""
     traits: ObjectiveTraits
-    raise_nonfinite: bool
-    """Bad-value policy "raise"."""
     given: frozenset[str]
     """Names of the parameters that the user has set."""
     identity: dict[str, Any]
@@ -98,6 +96,11 @@ class RunConfig:
     @property
     def stochastic(self) -> bool:
         return self.step.ctx.stochastic
+
+    @property
+    def raise_nonfinite(self) -> bool:
+        """True if a bad value raises an error."""
+        return self.step.on_nonfinite == "raise"
 
     @property
     def dtype(self) -> Any:
@@ -135,14 +138,7 @@ def make_config(
     if THEORY_NAMES & params.keys():
         theory, params = read_theory(params, stochastic=stochastic)
     composition = read_composition(method, params, traits)
-    limits = read_limits(
-        d,
-        planned=composition.planned,
-        max_iter=arguments.max_iter,
-        max_evals=arguments.max_evals,
-        max_seconds=arguments.max_seconds,
-        target=arguments.target,
-    )
+    limits = read_limits(d, planned=composition.planned, **arguments.limits)
     composition = defaults.fill_samples(composition, d, limits.max_evals)
     composition.require_complete(later=theory.fills if theory else frozenset())
     if theory:
@@ -195,7 +191,7 @@ def make_config(
         ctx=ctx,
         ops=backend.ops,
         box=None if box is None else Box(*(None if side is None else backend.native(side) for side in box)),
-        penalize=arguments.on_nonfinite == "penalize",
+        on_nonfinite=arguments.on_nonfinite,
         tail_from=tail_from,
         watch=watch,
     )
@@ -237,7 +233,6 @@ def make_config(
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
         traits=traits,
-        raise_nonfinite=arguments.on_nonfinite == "raise",
         given=frozenset(params),
         identity=identity,
         remark=str(applied) if applied else "",

@@ -45,6 +45,20 @@ class Interrupts:
         outer = Interrupts._open
         return outer not in (None, self) and threading.current_thread() is threading.main_thread()
 
+    def enter_user_code(self) -> None:
+        """Let Ctrl-C raise KeyboardInterrupt from now on. Raise it now if Ctrl-C is pending."""
+        self.in_user_code = True
+        if self.pending:  # pressed before the line above
+            raise KeyboardInterrupt
+
+    def leave_user_code(self) -> None:
+        """Hold Ctrl-C back from now on."""
+        self.in_user_code = False
+
+    def clear(self) -> None:
+        """Forget a Ctrl-C that the run has reacted to."""
+        self.in_user_code = self.pending = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.in_user_code:
             self.in_user_code = False  # a second Ctrl-C must not interrupt the handling of the first

@@ -85,19 +85,20 @@ class Vectorized:
 
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems."""
-        rows = [a[:, None] for a in data]
-        leading, last = [query.points], [] if query.xi is None else [query.xi]
+        # `to_function` may copy. Data may be large, so it is passed without.
+        to_function = self.backend.to_function
+        given = [to_function(self._seen(query.points))]
         fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
         if self.closed:
             method = CLOSED_FORM_METHODS[query.what]
             fun, name = getattr(self.fun, method), f"fun.{method}"
             xp, shape = self.backend.xp, query.points.shape[:2]
-            leading.append(xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape))
+            t = xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape)
+            given.append(to_function(self._seen(t)))
         assert fun is not None
-        leading, rows, last = ([a if self.batched else a[0] for a in group] for group in (leading, rows, last))
-        # `to_function` may copy. Data may be large, so it is passed without.
-        to_function = self.backend.to_function
-        given = [*map(to_function, leading), *rows, *map(to_function, last)]
+        given += [self._seen(rows[:, None]) for rows in data]
+        if query.xi is not None:
+            given.append(to_function(self._seen(query.xi)))
         with self.backend.guard_arguments(*given):
             found = fun(*given, *self.args)
         if not (self.watched and name == "fun"):
@@ -107,6 +108,10 @@ class Vectorized:
                 f"`fun` must return a tuple, (values, what is watched ...), with `watch`; got {checks.show(found)}."
             )
         return self.backend.xp.stack([self._check_shape(one, query, name) for one in found], axis=-1)
+
+    def _seen(self, array: Array) -> Array:
+        """Return the array as the function gets it: without the batch axis, unless it is `batched`."""
+        return array if self.batched else array[0]
 
     def _check_shape(self, found: Any, query: Query, name: str) -> Array:
         """Return what the function `name` returned as an array with leading axis B, or raise if its shape is wrong."""
@@ -173,13 +178,13 @@ class Pointwise:
         with backend.guard_arguments(points):
             if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
-                    answers.begun += 1
-                    received[j] = read(call(item))
+                    answers.begin(1)
+                    answers.receive(j, read(call(item)))
             else:
-                answers.begun += len(items)
+                answers.begin(len(items))
                 with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
-                        received[missing[i]] = read(value)
+                        answers.receive(missing[i], read(value))
         found = backend.stack([received[j] for j in range(B * n)])
         return backend.xp.reshape(found, (B, n) if which == 0 else (B, n, d))
 
@@ -236,7 +241,7 @@ class Objective:
             if isinstance(self.functions, Pointwise):
                 values = self.functions.answer(query, self._data, answers)
             else:
-                answers.begun = query.points.shape[0] * query.points.shape[1]
+                answers.begin(query.points.shape[0] * query.points.shape[1])
                 values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
             name = "grad" if query.what in ("grad", "F.grad") else "fun"

@@ -14,7 +14,7 @@ from slgh.engine.recorder import Position, Recorder, known_values
 from slgh.engine.requests import Counter
 from slgh.engine.state import RunState
 from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
-from slgh.engine.termination import Seen, status_after
+from slgh.engine.termination import status_after
 from slgh.protocols import Query
 from slgh.result import Status
 
@@ -72,13 +72,13 @@ class PythonLoop:
             value = known_values(info, host) if config.stochastic else host(state.current.f_best)
         if slotted:
             iterations = state.k - state.began[0, state.members]
-        seen = Seen(
+        return status_after(
+            config.limits,
             watched=None if info.watched is None else host(info.watched),
             value=value,
             bad=None if info.ok is None else host(state.current.bad),
             iterations=iterations,
         )
-        return status_after(seen, config.limits)
 
     def _end(self, state: RunState, info: Info, ended: NDArray[np.bool_], status: NDArray[Any]) -> RunState:
         """End these members after the iteration `info`, and continue with the others."""

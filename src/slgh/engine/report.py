@@ -14,7 +14,7 @@ from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
 from slgh.engine.state import RunState, slices
 from slgh.engine.step import StepState
-from slgh.engine.termination import Seen, status_after
+from slgh.engine.termination import status_after
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight
 from slgh.result import Result, Status
@@ -75,7 +75,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         fun = np.where(keep_best, full.f_best, fun)
     finite = np.isfinite(fun)
     better = finite & (fun < full.f_best)
-    reached = status_after(Seen(value=np.where(finite, fun, np.nan)), config.limits)
+    reached = status_after(config.limits, value=np.where(finite, fun, np.nan))
     status = np.where(reached == Status.TARGET, int(Status.TARGET), status)
     planned = [int(kind) for kind in Status if kind.success]
     if not interrupted:  # else fun is NaN where it was not evaluated

@@ -57,6 +57,14 @@ class Answers:
         self._replayed: list[Array] = []
         """Answers of a checkpoint that have not been used yet."""
 
+    def begin(self, points: int) -> None:
+        """Count points whose evaluation starts."""
+        self.begun += points
+
+    def receive(self, index: int, value: Any) -> None:
+        """Keep the value at one point of the current query."""
+        self.received[index] = value
+
     def clear(self) -> None:
         """Forget all answers: the iteration is complete."""
         self._complete = []

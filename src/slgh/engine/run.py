@@ -25,7 +25,7 @@ from slgh.engine.report import Ending, report
 from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
-from slgh.engine.termination import Seen, status_after
+from slgh.engine.termination import status_after
 from slgh.oracles import Antithetic
 from slgh.protocols import Query
 from slgh.result import Result, Status
@@ -187,7 +187,7 @@ class Run:
             self._gather()
             stopped = recorder.call_back(self.state, position)
         if (stopped or value is not None) and self.state.active.size:
-            self._stop_if(Seen(stopped=stopped, value=value))
+            self._stop_if(stopped=stopped, value=value)
         if recorder.saver and self.state.active.size and recorder.saver.due(self.state.k):
             self.save()
         recorder.show(self.state)
@@ -195,15 +195,15 @@ class Run:
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
         config, state, oracle = self.config, self.state, self.loop.step_config.method.oracle
-        seconds = 0.0 if config.limits.max_seconds is None else self.elapsed()
-        if config.batch_size is not None:  # problems end one by one, in the loop
-            self._stop_if(Seen(seconds=seconds))
-            return
-        evaluations = state.nfev + state.njev + config.reserve
-        if config.limits.max_evals is not None:
-            evaluations += oracle.cost(state.k % oracle.period == 0, config.step.ctx)
-        iterations = state.k if self.strategy is None else None
-        self._stop_if(Seen(seconds=seconds, iterations=iterations, evaluations=evaluations))
+        seconds, evaluations, iterations = 0.0, 0, None
+        if config.limits.max_seconds is not None:
+            seconds = self.elapsed()
+        if config.batch_size is None:  # otherwise problems end one by one, in the loop
+            if config.limits.max_evals is not None:
+                cost = oracle.cost(state.k % oracle.period == 0, config.step.ctx)
+                evaluations = state.evaluations + config.reserve + cost
+            iterations = state.k if self.strategy is None else None
+        self._stop_if(seconds=seconds, iterations=iterations, evaluations=evaluations)
 
     def _end_all(self, status: Status) -> None:
         """End all problems, including those that have not begun."""
@@ -357,7 +357,7 @@ class Run:
 
     def evaluate(self, points: NDArray[Any], *, gradient: bool) -> Generator[Request, Any, NDArray[Any]]:
         """Evaluate f, or its gradient, at points (n, d). `record` must follow, once the answer is in the replay log."""
-        self._stop_if(Seen(value=self.state.full.f_best[0], seconds=self.elapsed()))
+        self._stop_if(value=self.state.full.f_best[0], seconds=self.elapsed())
         dtype, native = self.config.dtype, self.config.backend.native
         closed_form = self.config.traits.closed_form
         what = ("F.grad" if closed_form else "grad") if gradient else "F" if closed_form else "fun"
@@ -397,9 +397,10 @@ class Run:
         lowest = int(np.argmin(np.where(finite, values, np.inf)))
         if finite[lowest] and values[lowest] < full.f_best[0]:
             changed = {"x_best": points[lowest][None], "f_best": values[lowest : lowest + 1]}
-        if not (finite.all() or self.config.step.penalize):
+        penalize = self.config.step.on_nonfinite == "penalize"
+        if not (finite.all() or penalize):
             changed["rejected"] = full.rejected + np.count_nonzero(~finite)
-        if self.config.step.penalize and finite.any():
+        if penalize and finite.any():
             changed["worst"] = np.maximum(full.worst, np.max(values[finite]))
         if not changed:
             return state
@@ -436,9 +437,9 @@ class Run:
         """End the run."""
         raise Stop(status)
 
-    def _stop_if(self, seen: Seen) -> None:
-        """End the run if a limit is reached."""
-        if (status := status_after(seen, self.config.limits)) != Status.RUNNING:
+    def _stop_if(self, **seen: Any) -> None:
+        """End the run if a limit is reached. The arguments are those of `status_after`."""
+        if (status := status_after(self.config.limits, **seen)) != Status.RUNNING:
             raise Stop(Status(int(status)))
 
     # Checkpoints.

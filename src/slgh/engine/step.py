@@ -30,8 +30,8 @@ class StepConfig:
     ctx: Context
     ops: Ops
     box: Box | None = None
-    penalize: bool = False
-    """Bad-value policy: "penalize" if True, else "reject"."""
+    on_nonfinite: str = "reject"
+    """Bad-value policy."""
     tail_from: Any = None
     """Iteration from which iterates are summed for their mean."""
     watch: Watch | None = None
@@ -160,22 +160,14 @@ def step(
     ), Info(x, t, estimate.F if estimate.f is None else estimate.f, ok, watched)
 
 
-class _Observation(NamedTuple):
-    """Result of the oracle's queries."""
-
-    estimate: Estimate
-    oracle_state: Leaves
-    best: Leaves
-    """Best evaluated point and its value, including those of earlier iterations."""
-    worst: Array
-    sight: Sight | None
-    """Values at x for the Watch, if there is one."""
-
-
 def _observe(
     state: StepState, k: Any, first: bool, noise: Noise, config: StepConfig
-) -> Generator[Query, Array, _Observation]:
-    """Pass on the oracle's queries, reflected into the box, and answer them with values cleaned of bad ones."""
+) -> Generator[Query, Array, tuple[Estimate, Leaves, Leaves, Array, Sight | None]]:
+    """Pass on the oracle's queries, reflected into the box, and answer them with values cleaned of bad ones.
+
+    Returns the estimate, the oracle's memory, the best point so far and its value, the worst value so far, and the
+    values at x for the Watch, if there is one.
+    """
     xp, ops = config.ctx.xp, config.ops
     best, worst, sight = (state.x_best, state.f_best), state.worst, None
     conversation = config.method.oracle.observe(state.x, state.t, state.oracle, first, noise, config.ctx)
@@ -193,12 +185,12 @@ def _observe(
             finite = None if ops.all_finite(values) else xp.isfinite(values)
             if query.what == "fun" and not config.ctx.stochastic:
                 best = _better(best, inside.points, values, finite, ops)
-            penalize = config.penalize and query.what == "fun"
-            answer, worst = bad_values.clean(values, finite, worst, penalize=penalize, xp=xp)
+            policy = config.on_nonfinite if query.what == "fun" else "reject"
+            answer, worst = bad_values.clean(values, finite, worst, policy, xp)
             query = conversation.send(answer)
     except StopIteration as end:
         estimate, oracle_state = end.value
-    return _Observation(estimate, oracle_state, best, worst, sight)
+    return estimate, oracle_state, best, worst, sight
 
 
 def _late(k: Any, tail_from: Any) -> Any:

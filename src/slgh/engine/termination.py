@@ -33,43 +33,54 @@ class Limits(NamedTuple):
     """Status of a problem that has used up `max_iter` or `max_evals`."""
 
 
-class Seen(NamedTuple):
-    """Facts about the running problems that can end them. None: not observed."""
-
-    watched: Array | None = None
-    """(B,) True for problems that the user's Watch ends."""
-    value: Array | None = None
-    """(B,) lowest value so far, or the latest estimate if f is stochastic."""
-    bad: Array | None = None
-    """(B,) iterations in a row without a usable value."""
-    stopped: bool = False
-    """True if the callback stops the run."""
-    seconds: float = 0.0
-    iterations: Any = None
-    """Completed iterations: one number, or (B,)."""
-    evaluations: int = 0
-    """Evaluations after another iteration, including those reserved for the final value."""
-
-
-def status_after(seen: Seen, limits: Limits, xp: Any = np, status: Any = int(Status.RUNNING)) -> Any:
+def status_after(
+    limits: Limits,
+    xp: Any = np,
+    status: Any = int(Status.RUNNING),
+    *,
+    evaluations: int = 0,
+    iterations: Any = None,
+    seconds: float = 0.0,
+    stopped: bool = False,
+    bad: Array | None = None,
+    value: Array | None = None,
+    watched: Array | None = None,
+) -> Any:
     """Return the status of running problems: one integer for all of them, or (B,). Later rules take precedence.
 
-    A compiled loop passes its own `status` (B,), so that the dtype stays the same.
+    Parameters
+    ----------
+    status
+        (B,) current status. A compiled loop passes it so that the dtype stays the same.
+    evaluations
+        Evaluations after another iteration, including those reserved for the final value.
+    iterations
+        Completed iterations: one number, or (B,). None: not observed, as for the arrays below.
+    seconds
+        Duration so far.
+    stopped
+        True if the callback stops the run.
+    bad
+        (B,) iterations in a row without a usable value.
+    value
+        (B,) lowest value so far, or the latest estimate if f is stochastic.
+    watched
+        (B,) True for problems that the user's Watch ends.
     """
-    if limits.max_evals is not None and seen.evaluations > limits.max_evals:
+    if limits.max_evals is not None and evaluations > limits.max_evals:
         status = int(limits.exhausted)
-    if limits.iterations is not None and seen.iterations is not None:
-        status = _where(seen.iterations >= limits.iterations, limits.exhausted, status, xp)
-    if limits.max_seconds is not None and seen.seconds >= limits.max_seconds:
+    if limits.iterations is not None and iterations is not None:
+        status = _where(iterations >= limits.iterations, limits.exhausted, status, xp)
+    if limits.max_seconds is not None and seconds >= limits.max_seconds:
         status = int(Status.MAX_SECONDS)
-    if seen.stopped:
+    if stopped:
         status = int(Status.CALLBACK)
-    if seen.bad is not None:
-        status = _where(seen.bad >= PATIENCE, Status.NONFINITE, status, xp)
-    if limits.target is not None and seen.value is not None:
-        status = _where(seen.value <= limits.target, Status.TARGET, status, xp)
-    if seen.watched is not None:
-        status = _where(seen.watched, Status.WATCHED, status, xp)
+    if bad is not None:
+        status = _where(bad >= PATIENCE, Status.NONFINITE, status, xp)
+    if limits.target is not None and value is not None:
+        status = _where(value <= limits.target, Status.TARGET, status, xp)
+    if watched is not None:
+        status = _where(watched, Status.WATCHED, status, xp)
     return status
 
 
