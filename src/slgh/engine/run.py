@@ -194,16 +194,16 @@ class Run:
 
     def _check_limits(self) -> None:
         """Stop if a limit is reached, or would be exceeded by another iteration."""
-        config, state, oracle = self.config, self.state, self.loop.step_config.method.oracle
-        seconds, evaluations, iterations = 0.0, 0, None
-        if config.limits.max_seconds is not None:
-            seconds = self.elapsed()
+        config, state, limits = self.config, self.state, self.config.limits
+        seen: dict[str, Any] = {} if limits.max_seconds is None else {"seconds": self.elapsed()}
         if config.batch_size is None:  # otherwise problems end one by one, in the loop
-            if config.limits.max_evals is not None:
+            if limits.max_evals is not None:
+                oracle = self.loop.step_config.method.oracle
                 cost = oracle.cost(state.k % oracle.period == 0, config.step.ctx)
-                evaluations = state.evaluations + config.reserve + cost
-            iterations = state.k if self.strategy is None else None
-        self._stop_if(seconds=seconds, iterations=iterations, evaluations=evaluations)
+                seen["evaluations"] = state.evaluations + config.reserve + cost
+            if self.strategy is None:
+                seen["iterations"] = state.k
+        self._stop_if(**seen)
 
     def _end_all(self, status: Status) -> None:
         """End all problems, including those that have not begun."""
