@@ -13,18 +13,19 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 
-from slgh.attack import AttackResult, Outcome, attack, passes
-from slgh.attack.loss import AttackObjective, SuccessWatch, distortion_of, margin_of, perturb
-from slgh.attack.model import ImageClasses, QueriedModel
-from slgh.attack.passes import FinishedHomotopy, run_homotopies
-from slgh.attack.plan import (
+from slgh.attack import AttackResult, Outcome, attack, homotopies
+from slgh.attack.homotopies import (
+    FinishedHomotopy,
     PlannedHomotopy,
     default_parameters,
     first_radii,
     homotopy_start,
     narrow_parameters,
     plan_homotopies,
+    run_homotopies,
 )
+from slgh.attack.loss import AttackObjective, SuccessWatch, distortion_of, margin_of, perturb
+from slgh.attack.model import ImageClasses, QueriedModel
 from slgh.attack.result import report
 from slgh.engine.checkpoint import Checkpoint
 from slgh.paper.attack.settings import METHODS, PAPER
@@ -316,7 +317,7 @@ def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.Monke
             raise Small("no room")
         return model(images)
 
-    monkeypatch.setattr(passes, "is_out_of_memory", lambda error: isinstance(error, Small))
+    monkeypatch.setattr(homotopies, "is_out_of_memory", lambda error: isinstance(error, Small))
     found = attack(small, IMAGES, LABELS, **QUICK)
     assert "sufficed for 2 images at a time, not for 9" in found.message
     assert np.allclose(found.images, attack(model, IMAGES, LABELS, **QUICK).images, rtol=1e-9)
@@ -331,8 +332,8 @@ def test_a_shortage_of_memory_is_met_with_fewer_images(monkeypatch: pytest.Monke
 
 
 def test_out_of_memory_is_told_from_other_errors() -> None:
-    assert passes.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
-    assert not passes.is_out_of_memory(RuntimeError("shape mismatch"))
+    assert homotopies.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert not homotopies.is_out_of_memory(RuntimeError("shape mismatch"))
 
 
 def test_a_run_is_resumed(tmp_path: Path) -> None:
@@ -367,7 +368,7 @@ def test_memory_that_is_short_and_a_checkpoint_go_together(monkeypatch: pytest.M
             raise ConnectionError("the line is dead")
         return model(images)
 
-    monkeypatch.setattr(passes, "is_out_of_memory", lambda error: isinstance(error, Small))
+    monkeypatch.setattr(homotopies, "is_out_of_memory", lambda error: isinstance(error, Small))
     file = tmp_path / "attack.npz"
     with pytest.raises(ConnectionError):
         attack(small, IMAGES, LABELS, checkpoint=file, **QUICK)

@@ -12,10 +12,9 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.attack.homotopies import PlannedHomotopy, plan_homotopies, run_homotopies
 from slgh.attack.loss import AttackObjective, SuccessWatch
 from slgh.attack.model import OUTPUTS, ImageClasses, QueriedModel, check_classes, first_scores, read_images, read_labels
-from slgh.attack.passes import run_homotopies
-from slgh.attack.plan import PlannedHomotopy, plan_homotopies
 from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult, check_budget, report
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint

@@ -11,9 +11,9 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from slgh.attack.homotopies import FinishedHomotopy
 from slgh.attack.loss import perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
-from slgh.attack.passes import FinishedHomotopy
 from slgh.backends import backend_of
 from slgh.protocols import Array
 from slgh.result import Result, Status
