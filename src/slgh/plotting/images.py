@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +63,15 @@ def attack_images(
     before, after = (np.asarray(backend_of(images).host(images)) for images in (originals, found.images))
     if before.shape != after.shape:
         raise ValueError(f"`originals` must be the images that were attacked, {after.shape}; got {before.shape}.")
-    numbers, names = range(B) if ids is None else ids, _names(classes)
+    labels, results = _labels(found, ids, classes)
     it = ComparedImages(
         originals=before[:n],
         adversarial=after[:n],
         pixels=pixels,
         success=found.success[:n],
-        above=[f"{numbers[i]}: {names(found.label[i])}" for i in range(n)],
-        between=[f"→ {names(found.after[i])}" if found.success[i] else found.outcome[i].value for i in range(n)],
-        below=[f"$L_2$ {found.l2[i]:.3g}" for i in range(n)],
+        above=labels[:n],
+        between=results[:n],
+        below=[f"$L_2$ {norm:.3g}" for norm in found.l2[:n]],
     )
     return compare(it, title=title if n == B or title is None else f"{title} (the first {n} of {B})")
 
@@ -88,24 +88,26 @@ def attack_curves(
     record = found.history
     if not len(record.get("queries", ())):
         raise ValueError("`found` must have a history, which there is none of if no image was attacked or history=0.")
-    B = len(found.outcome)
-    numbers, names = range(B) if ids is None else ids, _names(classes)
+    labels, results = _labels(found, ids, classes)
     it = AttackTrace(
         queries=record["queries"],
         distortion=record["distortion"],
         margin=record["margin"],
         ends=found.queries,
         first=found.queries_to_success,
-        labels=[
-            f"{numbers[i]}: {names(found.label[i])}" + (f" → {names(found.after[i])}" if found.success[i] else "")
-            for i in range(B)
-        ],
+        labels=[f"{labels[i]} {results[i]}" if ok else labels[i] for i, ok in enumerate(found.success)],
     )
     return curves(it, title=title, figure=figure)
 
 
-def _names(classes: Sequence[str] | None) -> Callable[[int], str]:
-    return str if classes is None else lambda label: classes[label]
+def _labels(
+    found: AttackResult, ids: Sequence[Any] | NDArray[Any] | None, classes: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return ID and class of each image, and its new class, or the reason why there is none."""
+    B, name = len(found.outcome), str if classes is None else classes.__getitem__
+    numbers = range(B) if ids is None else ids
+    new = [f"→ {name(found.after[i])}" if found.success[i] else found.outcome[i].value for i in range(B)]
+    return [f"{numbers[i]}: {name(found.label[i])}" for i in range(B)], new
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -186,7 +188,10 @@ def compare(it: ComparedImages, *, title: str | None = None) -> Figure:
         if it.success[i]:
             _show(middle, after[i])
             middle.set_title(it.between[i], pad=3, fontsize=8)
-            _show_change(bottom, change[i], scale)
+            if before.ndim == 4:
+                _show(bottom, 0.5 + change[i] / (2 * scale))
+            else:
+                _show(bottom, change[i], cmap="RdBu_r", low=-scale, high=scale)
             bottom.set_xlabel(it.below[i], fontsize=8)
         else:
             _show(middle, 1 - FAILURE_CONTRAST * (1 - before[i]))
@@ -202,22 +207,9 @@ def compare(it: ComparedImages, *, title: str | None = None) -> Figure:
     return figure
 
 
-def _show(ax: Axes, image: NDArray[Any]) -> None:
-    """Draw one image, (H, W) or (H, W, 3) in [0, 1], without interpolation."""
-    ax.imshow(image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    _frame(ax)
-
-
-def _show_change(ax: Axes, change: NDArray[Any], scale: float) -> None:
-    """Draw a signed difference: a diverging color map for gray images, colors around gray for colored ones."""
-    if change.ndim == 2:
-        ax.imshow(change, cmap="RdBu_r", vmin=-scale, vmax=scale, interpolation="nearest")
-    else:
-        ax.imshow(0.5 + change / (2 * scale), interpolation="nearest")
-    _frame(ax)
-
-
-def _frame(ax: Axes) -> None:
+def _show(ax: Axes, image: NDArray[Any], cmap: str = "gray", low: float = 0.0, high: float = 1.0) -> None:
+    """Draw one image in a frame: (H, W) with a color map from low to high, or (H, W, 3) with colors in [0, 1]."""
+    ax.imshow(image, cmap=cmap, vmin=low, vmax=high, interpolation="nearest")
     ax.set(xticks=[], yticks=[])
     for side in ("top", "right", "bottom", "left"):
         ax.spines[side].set(visible=True, color="0.8", linewidth=0.5)

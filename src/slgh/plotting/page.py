@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from slgh.files import write_text
 from slgh.plotting.explorer import FRAMES, Explorer, box_around, explore
-from slgh.plotting.path import Path
+from slgh.plotting.path import COLUMNS, Path
 from slgh.plotting.style import COLORS
 from slgh.plotting.table import Table
 
@@ -192,7 +192,7 @@ def encode(explorer: Explorer) -> dict[str, Any]:
 
 
 def _encode_path(path: Path, color: str) -> dict[str, str]:
-    arrays = {name: text(getattr(path, name)) for name in ("iteration", "x", "t", "fun")}
+    arrays = {name: text(getattr(path, name)) for name in COLUMNS}
     return {"label": path.label, "color": color} | arrays
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from slgh.backends import backend_of
 from slgh.result import Result
+
+COLUMNS = ("iteration", "x", "t", "fun")
+"""The arrays of a `Path`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,13 +31,8 @@ class Path:
 
     def take(self, rows: NDArray[Any], label: str | None = None) -> Path:
         """Return the recorded iterations selected by indices or a mask."""
-        return Path(
-            label=self.label if label is None else label,
-            iteration=self.iteration[rows],
-            x=self.x[rows],
-            t=self.t[rows],
-            fun=self.fun[rows],
-        )
+        selected = {name: getattr(self, name)[rows] for name in COLUMNS}
+        return replace(self, label=self.label if label is None else label, **selected)
 
     def thin(self, most: int) -> Path:
         """Return about `most` of the recorded iterations; see `thinned`."""
@@ -64,14 +62,10 @@ def path_of(result: Result, label: str = "", *, problem: int = 0) -> Path:
     batched = record["x"].ndim == 3
     columns = {}
     for name in ("x", "t", "fun"):
-        recorded, end = record[name], _on_host(result[name])
+        recorded, end = record[name], np.asarray(backend_of(result[name]).host(result[name]))
         recorded, end = (recorded[:, problem], end[problem]) if batched else (recorded, end)
         columns[name] = np.concatenate([recorded, [end]]).astype(float)
     nit = int(np.asarray(result.nit).ravel()[problem if batched else 0])
     path = Path(label=label, iteration=np.append(record["iteration"], nit), **columns)
     # In a batch the history goes on until the last problem ends.
     return path.take(np.append(record["iteration"] < nit, True))
-
-
-def _on_host(value: Any) -> NDArray[Any]:
-    return np.asarray(backend_of(value).host(value) if hasattr(value, "shape") else value)
