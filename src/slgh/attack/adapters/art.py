@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.adapters.settings import AttackSettings, LastResult
+from slgh.attack.adapters.settings import SETTINGS, AttackSettings, LastResult
 from slgh.method import Method
 
 try:
@@ -42,16 +42,7 @@ class SLGHArtAttack(LastResult, EvasionAttack):
     queried for them, once per image.
     """
 
-    attack_params: ClassVar[list[str]] = [
-        *EvasionAttack.attack_params,
-        "method",
-        "max_queries",
-        "max_iter",
-        "stop",
-        "params",
-        "targeted",
-        "batch_size",
-    ]
+    attack_params: ClassVar[list[str]] = [*EvasionAttack.attack_params, *SETTINGS, "targeted", "batch_size"]
     _estimator_requirements = (BaseEstimator, ClassifierMixin)
 
     def __init__(
@@ -102,13 +93,7 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         return scores
 
     def _settings(self) -> AttackSettings:
-        return AttackSettings(
-            method=self.method,
-            max_queries=self.max_queries,
-            max_iter=self.max_iter,
-            stop=self.stop,
-            params=self.params,
-        )
+        return AttackSettings(**{name: getattr(self, name) for name in SETTINGS})
 
     def _pixels(self) -> tuple[float, float]:
         """Return the clip values, which must be one number each."""

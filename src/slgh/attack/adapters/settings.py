@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,9 @@ class AttackSettings:
     def _check_budget(self, queries_spent: int) -> None:
         if self.max_queries is not None:
             checks.count("max_queries", self.max_queries, queries_spent + QUERIES_BEFORE + QUERIES_AFTER + 1)
+
+
+SETTINGS = tuple(one.name for one in fields(AttackSettings))
 
 
 class LastResult:
