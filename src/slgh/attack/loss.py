@@ -9,7 +9,7 @@ import functools
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace, device
 
@@ -152,14 +152,8 @@ class SuccessWatch:
     """
 
     ends: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return "first", "least", "x_least", "sure", "distortion", "margin"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return "distortion", "margin"
+    names: ClassVar[tuple[str, ...]] = ("first", "least", "x_least", "sure", "distortion", "margin")
+    columns: ClassVar[tuple[str, ...]] = ("distortion", "margin")
 
     def init(self, x: Array, xp: Any) -> tuple[Array, ...]:
         zero = xp.zeros_like(x[:, 0])

@@ -12,6 +12,7 @@ from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.backends import backend_of
 from slgh.protocols import Array
 
 OUTPUTS = ("logits", "probabilities")
@@ -101,7 +102,6 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     """Return the images, float32 or float64 (B, ...) of the library that the model reads, and the range of pixels."""
     low, high = _read_pixels(pixels)
     torch: Any = sys.modules.get("torch")
-    of_module = torch is not None and isinstance(model, torch.nn.Module)
     if isinstance(images, list | tuple):
         images = np.asarray(images)
     if not hasattr(images, "ndim"):
@@ -114,7 +114,7 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
         if images.dtype.kind not in "iubf":
             raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
         images = images.astype(np.float64 if images.dtype == np.float64 else np.float32)
-    if of_module:
+    if torch is not None and isinstance(model, torch.nn.Module):
         device, dtype = _device_and_dtype(model, torch)
         images = torch.as_tensor(images, device=device).to(dtype)
     if torch is not None and isinstance(images, torch.Tensor):
@@ -160,10 +160,7 @@ def _read_pixels(pixels: Any) -> tuple[float, float]:
 
 def read_labels(name: str, labels: Any, B: int) -> NDArray[np.int64]:
     """Return classes (B,) as a NumPy array."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(labels, torch.Tensor):
-        labels = labels.detach().cpu().numpy()
-    found = np.asarray(labels)
+    found = np.asarray(backend_of(labels).host(labels))
     if found.shape != (B,):
         hint = " Pass the classes, not one-hot rows." if found.ndim == 2 else ""
         raise ValueError(f"`{name}` must have one class per image, shape ({B},); got {found.shape}.{hint}")

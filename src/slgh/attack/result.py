@@ -169,13 +169,10 @@ def _query_again(
 
 def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
     """Return a copy of the images in which `new` (n, d) replaces `rows`. JAX arrays cannot be assigned to."""
-    if not rows.size:
-        return images
-    xp, index = array_namespace(images), backend_of(images).index
-    source = np.zeros(images.shape[0], int)
-    source[rows] = np.arange(rows.size)
-    replaced = xp.reshape(index(np.isin(np.arange(source.size), rows)), (-1,) + (1,) * (images.ndim - 1))
-    return xp.where(replaced, xp.reshape(new, (-1, *images.shape[1:]))[index(source)], images)
+    source = np.arange(images.shape[0])
+    source[rows] = source.size + np.arange(rows.size)
+    both = array_namespace(images).concat([images, new.reshape(-1, *images.shape[1:])])
+    return both[backend_of(images).index(source)]
 
 
 def check_budget(run: Result, max_queries: int | None) -> None:
