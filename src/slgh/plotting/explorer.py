@@ -100,7 +100,10 @@ def explore(
     axes = tuple(np.linspace(low, high, points) for low, high in box)
     t = t1 * np.linspace(1, 0, frames) ** 2
     with np.errstate(all="ignore"):
-        values = _exact(F, axes, t) if _is_exact(F, axes, t1) else blur(_function(F), axes, t)
+        if _is_exact(F, axes, t1):
+            values = np.stack([_on_grid(smoothed_at(F, s), axes) for s in t])
+        else:
+            values = blur(_function(F), axes, t)
     return Explorer(name=name, title=title, axes=axes, t=t, F=values, paths=tuple(paths), minimizers=known)
 
 
@@ -137,14 +140,12 @@ def _function(F: Any) -> Function:
     if isinstance(F, Quadrature):
         fun = F.fun
         return (lambda x: np.sum(fun(x), axis=-1)) if F.separable else fun
-    return (lambda x: F.value(x, np.zeros(len(x)))) if hasattr(F, "value") else F
+    return smoothed_at(F, 0.0) if hasattr(F, "value") else F
 
 
-def _exact(F: Any, axes: Sequence[Floats], t: Floats) -> Floats:
-    def at(s: float) -> Function:
-        return lambda x: F.value(x, np.full(len(x), s))
-
-    return np.stack([_on_grid(at(s), axes) for s in t])
+def smoothed_at(F: Any, t: float) -> Function:
+    """Return F(., t) of a closed form."""
+    return lambda x: F.value(x, np.full(x.shape[:-1], t))
 
 
 def _points(axes: Sequence[Floats]) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.attack.result import AttackResult
 from slgh.oracles import Antithetic
-from slgh.plotting.explorer import Function, box_around, explore
+from slgh.plotting.explorer import Function, box_around, explore, smoothed_at
 from slgh.plotting.figures import RunCurves, at_each_point, contours, draw_runs
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
@@ -110,7 +110,7 @@ def _paths(result: Result) -> list[Path]:
 def _values(fun: Any, *, vectorized: bool) -> Function:
     """Return f on NumPy points (..., d)."""
     if hasattr(fun, "value"):
-        return lambda x: fun.value(x, np.zeros(x.shape[:-1]))
+        return smoothed_at(fun, 0.0)
     if vectorized:
         return fun  # type: ignore[no-any-return]
     return at_each_point(fun)
