@@ -137,7 +137,7 @@ def test_data_xi_and_args_arrive_as_on_numpy(library: str, vectorized: bool, mon
         assert results[1].engine == engine(library), results[1].message
 
 
-@other_libraries
+@every_library
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_dtype_and_device_are_kept(library: str, dtype: str) -> None:
     for batched in (True, False):
