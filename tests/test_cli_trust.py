@@ -315,6 +315,18 @@ def test_a_seed_of_a_folder_is_checked_as_one_that_is_typed() -> None:
     assert "--seed must be an integer >= 0" in refuse(*command)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_evals", -1), ("max_iter", -1), ("max_seconds", -1.0), ("target", float("nan"))]
+)
+def test_a_limit_of_a_folder_is_not_taken(name: str, value: float) -> None:
+    copy_formula_run()
+    whole = json.loads(Path("kept", "run.json").read_text())
+    edit({f"options.{name}": value})
+    result = run(*COMMAND)
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("kept", "run.json").read_text()) == whole
+
+
 def test_a_kept_run_writes_to_its_folder_alone() -> None:
     copy_formula_run()
     before = files()
