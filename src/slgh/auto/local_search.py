@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,9 +78,13 @@ class SearchRegion:
 
     def nearest(self, x: Floats) -> Floats:
         """Return the finite point within the bounds nearest to x, rounded as f will see it."""
+        return np.clip(x, *self.finite_bounds).astype(self.dtype).astype(float)
+
+    @cached_property
+    def finite_bounds(self) -> tuple[Floats, Floats]:
+        """The bounds, or the largest numbers where there is none."""
         largest = float(np.finfo(self.dtype).max)
-        inside = np.clip(x, np.maximum(self.low, -largest), np.minimum(self.high, largest))
-        return inside.astype(self.dtype).astype(float)
+        return np.maximum(self.low, -largest), np.minimum(self.high, largest)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Return the bounds of z."""

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+EPS = float(np.finfo(float).eps)
+
 MAX_LINE_SEARCH_STEPS = 20
 """SciPy's default."""
 
@@ -54,7 +56,7 @@ def lbfgsb(
     last: Floats | None = None
     while True:
         setulb(
-            *(m, x, lower, upper, kind, f, g, tolerance / np.finfo(float).eps, 0.0, work, integers),
+            *(m, x, lower, upper, kind, f, g, tolerance / EPS, 0.0, work, integers),
             *(task, *saved, MAX_LINE_SEARCH_STEPS, line_task),
         )
         # The routine updates x, the work arrays and `task` in place.

@@ -114,12 +114,12 @@ class BlockLoop:
         carry = _carry_of(state, state.members, self.config, self.recorder)
         return state._replace(carry=carry, current=carry.state)
 
-    def replace(self, state: RunState, changed: dict[str, Any]) -> RunState:
-        """Replace some arrays of a single problem."""
+    def replace(self, state: RunState, changed: dict[str, Any], counts: dict[str, Any]) -> RunState:
+        """Replace some arrays of a single problem, and its counts."""
         assert state.carry is not None
         library: dict[str, Any] = {name: self.config.backend.to_library(a) for name, a in changed.items()}
         carry = state.carry._replace(state=state.carry.state._replace(**library))
-        return state._replace(full=state.full._replace(**changed), carry=carry, current=carry.state)
+        return state._replace(full=state.full._replace(**changed), carry=carry, current=carry.state, **counts)
 
     def _set_pace(self, n: int, seconds: float) -> None:
         """Choose the size of the next block from the duration of this one."""

@@ -125,7 +125,9 @@ class PythonLoop:
         current = map_leaves(lambda leaf: self.config.backend.native(leaf[state.members]), full)
         return state._replace(full=full, current=current)
 
-    def replace(self, state: RunState, changed: dict[str, Any]) -> RunState:
-        """Replace some arrays of a single problem."""
+    def replace(self, state: RunState, changed: dict[str, Any], counts: dict[str, Any]) -> RunState:
+        """Replace some arrays of a single problem, and its counts."""
+        if not changed:
+            return state._replace(**counts)
         native: dict[str, Any] = {name: self.config.backend.native(a) for name, a in changed.items()}
-        return state._replace(full=state.full._replace(**changed), current=state.current._replace(**native))
+        return state._replace(full=state.full._replace(**changed), current=state.current._replace(**native), **counts)

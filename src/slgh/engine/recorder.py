@@ -134,12 +134,14 @@ class Recorder:
         return Position(*(state.spread(old, new) for old, new in zip(self.position, now, strict=True)))
 
     def call_back(self, state: RunState, position: Position) -> bool:
-        """Call the user's callback, and return True if it stops the run. `state.full` must be up to date."""
+        """Call the user's callback, and return True if it stops the run."""
         assert self.callback is not None
         self.position = position
-        best_x, best = state.full.x_best, state.full.f_best
-        if self.config.stochastic:
-            best_x, best = position.x, position.fun
+        best_x, best = position.x, position.fun
+        if not self.config.stochastic:
+            host, current = self.config.backend.host, state.current
+            best_x = state.spread(state.full.x_best, host(current.x_best))
+            best = state.spread(state.full.f_best, host(current.f_best))
         result = self.interim(state, {**position._asdict(), "x_best": best_x, "fun_best": best}, Status.RUNNING)
         try:
             with np.errstate(**self._errstate):

@@ -184,7 +184,6 @@ class Run:
         """Call the user's callback, stop if it or the `value` of f says so, save if due, and show the progress."""
         recorder, stopped = self.recorder, False
         if position is not None:
-            self._gather()
             stopped = recorder.call_back(self.state, position)
         if (stopped or value is not None) and self.state.active.size:
             self._stop_if(stopped=stopped, value=value)
@@ -376,11 +375,10 @@ class Run:
 
         `is_step`: the first point is an iterate of a local search. It counts as an iteration with t = 0.
         """
-        state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
-        points = points.astype(self.config.dtype)
-        if values.ndim == 1:
-            state = self._with_values(state, points, values)
-        state = state._replace(k=state.k + 1) if is_step else state
+        points, state = points.astype(self.config.dtype), self.state
+        changed = self._changes(points, values) if values.ndim == 1 else {}
+        counts: dict[str, Any] = {"k": state.k + int(is_step), "nfev": self.counter.nfev, "njev": self.counter.njev}
+        state = self.loop.replace(state, changed, counts)
         self._commit(state)
         self.noise.mark(state.k)
         position = None
@@ -391,9 +389,9 @@ class Run:
                 position = self.recorder.position_of_all(state, x, fun, np.zeros_like(fun))
         self._after_commit(position, value=state.full.f_best[0])
 
-    def _with_values(self, state: RunState, points: NDArray[Any], values: NDArray[Any]) -> RunState:
-        """Update the best point, the worst value and the number of rejected samples with values (n,) at points."""
-        finite, full, changed = np.isfinite(values), state.full, dict[str, Any]()
+    def _changes(self, points: NDArray[Any], values: NDArray[Any]) -> dict[str, Any]:
+        """Return the arrays of the state that values (n,) at points change."""
+        finite, full, changed = np.isfinite(values), self.state.full, dict[str, Any]()
         lowest = int(np.argmin(np.where(finite, values, np.inf)))
         if finite[lowest] and values[lowest] < full.f_best[0]:
             changed = {"x_best": points[lowest][None], "f_best": values[lowest : lowest + 1]}
@@ -402,9 +400,7 @@ class Run:
             changed["rejected"] = full.rejected + np.count_nonzero(~finite)
         if penalize and finite.any():
             changed["worst"] = np.maximum(full.worst, np.max(values[finite]))
-        if not changed:
-            return state
-        return self.loop.replace(state, {n: np.asarray(a, self.config.dtype) for n, a in changed.items()})
+        return {name: np.asarray(a, self.config.dtype) for name, a in changed.items()}
 
     def restart(self, **arrays: Any) -> None:
         """Begin a homotopy with these arrays in the state."""
