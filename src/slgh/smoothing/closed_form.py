@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from array_api_compat import array_namespace, device, is_array_api_obj, is_jax_array, is_numpy_array
+from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 
 from slgh.smoothing.bodies import Body, IndexRange, split_formula
@@ -17,9 +17,9 @@ from slgh.smoothing.errors import NotInClosedForm
 from slgh.smoothing.formula import Formula
 from slgh.smoothing.gaussian import SubexpressionNames, as_erf
 from slgh.smoothing.nodes import FALLBACKS, Nodes
-from slgh.smoothing.pieces import Piece
-from slgh.smoothing.rewrite import NoClosedForm, held_as_exp
-from slgh.smoothing.rules import AveragedRule, ClosedFormRule, ProductRule, Rule, Scalar, T
+from slgh.smoothing.pieces import Piece, gradient, total
+from slgh.smoothing.rewrite import NoClosedForm, held_as_exp, present
+from slgh.smoothing.rules import AveragedRule, ClosedFormRule, Kind, ProductRule, Rule, T
 from slgh.smoothing.terms import factorize, smooth_expression
 from slgh.smoothing.time_limit import check_time
 
@@ -96,21 +96,7 @@ class Smoothed:
 
     def grad(self, x: Any, t: Any) -> Any:
         """Return the gradient of F by x, (..., d)."""
-        x, t, xp = self._read(x, t)
-        d = x.shape[-1]
-        slopes = [slope for piece in self._pieces for slope in piece.slopes(x, t, xp)]
-        # Most formulas need no scatter: one piece over all variables, or one slope per variable in order.
-        if len(slopes) == 1 and slopes[0][0] == slice(0, d, 1):
-            return slopes[0][1]
-        if len(slopes) == d and all(where == slice(i, i + 1, 1) for i, (where, _) in enumerate(slopes)):
-            return xp.concat([g for _, g in slopes], axis=-1)
-        found = xp.zeros_like(x)
-        for where, g in slopes:
-            if is_jax_array(found):
-                found = found.at[..., where].add(g)
-            else:
-                found[..., where] += g
-        return found
+        return gradient(self._pieces, *self._read(x, t))
 
     def fun(self, x: Any) -> Any:
         """Return f(x), which is F(x, 0)."""
@@ -129,10 +115,8 @@ class Smoothed:
     def _coarse(self) -> Smoothed:
         return Smoothed(*self._made_of[:3], coarse=True)
 
-    def _sum(self, kind: Scalar, x: Any, t: Any) -> Any:
-        x, t, xp = self._read(x, t)
-        found = [piece.scalar(kind, x, t, xp) for piece in self._pieces]
-        return sum(found[1:], found[0])
+    def _sum(self, kind: Kind, x: Any, t: Any) -> Any:
+        return total(self._pieces, kind, *self._read(x, t))
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return x (..., d) and t (...) as arrays of one library, dtype and leading shape, and its namespace."""
@@ -184,16 +168,11 @@ class UnsmoothedFormula:
 
     def fun(self, x: NDArray[Any]) -> Any:
         """Return f(x), (...)."""
-        t = np.zeros(x.shape[:-1], x.dtype)
-        return sum(piece.scalar("value", x, t, np) for piece in self._pieces)
+        return total(self._pieces, "value", x, np.zeros(x.shape[:-1], x.dtype), np)
 
-    def grad(self, x: NDArray[Any]) -> NDArray[Any]:
+    def grad(self, x: NDArray[Any]) -> Any:
         """Return the gradient of f, (..., d)."""
-        t, found = np.zeros(x.shape[:-1], x.dtype), np.zeros_like(x)
-        for piece in self._pieces:
-            for where, slope in piece.slopes(x, t, np):
-                found[..., where] += slope
-        return found
+        return gradient(self._pieces, x, np.zeros(x.shape[:-1], x.dtype), np)
 
 
 def assemble(
@@ -244,17 +223,17 @@ def averaged_rule(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_
         u = u if direction is None else u * direction
         return AveragedRule(term, z, u, w, index=index, rank=rank, stein=jumps or bends)
     groups[0] = constant * groups[0]
-    rules, owners = list[Rule](), []
+    rules = list[tuple[Rule, list[int]]]()
     for group in groups:
-        own = tuple(s for s in z if s in group.free_symbols)
-        owners.append([z.index(s) for s in own])
-        name = SubexpressionNames()
+        own, name = present(group, z), SubexpressionNames()
         closed, left = smooth_expression(group, own, T, name)
-        if left:
-            rules.append(averaged_rule(group, own, index, choose_nodes))
-        else:
-            rules.append(ClosedFormRule(closed, own, name.definitions, index))
-    return ProductRule(rules, owners)
+        rule = (
+            averaged_rule(group, own, index, choose_nodes)
+            if left
+            else ClosedFormRule(closed, own, name.definitions, index)
+        )
+        rules.append((rule, [z.index(s) for s in own]))
+    return ProductRule(rules)
 
 
 def ridge(term: Any, z: tuple[sp.Symbol, ...]) -> Any:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any
 
-from array_api_compat import device
+from array_api_compat import device, is_jax_array
 
 from slgh.smoothing.bodies import Body, slices_of
 from slgh.smoothing.parse import DIMENSION
-from slgh.smoothing.rules import BodyInputs, Rule, Scalar, broadcast_like
+from slgh.smoothing.rules import BodyInputs, Kind, Rule, broadcast_like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,37 +22,54 @@ class Piece:
     body: Body
     rule: Rule
 
-    def scalar(self, kind: Scalar, x: Any, t: Any, xp: Any) -> Any:
+    def scalar(self, kind: Kind, x: Any, t: Any, xp: Any) -> Any:
         """Return the value, dF/dt or trace of the piece at points x (..., d) and radii t (...), (...)."""
-        at = self._inputs(x, t, xp)
-        found = broadcast_like(self.rule.scalar(kind, at), at.z[0])
-        if not self.body.product:
-            return xp.sum(found, axis=-1)
-        if kind == "value":
+        (found,) = self._evaluate(kind, x, t, xp)
+        if self.body.product and kind == "value":
             return number(self.body.factor, x.shape[-1]) * xp.prod(found, axis=-1)
-        return xp.sum(found * self._other_factors(at), axis=-1)
+        return xp.sum(found, axis=-1)
 
     def slopes(self, x: Any, t: Any, xp: Any) -> list[tuple[slice, Any]]:
         """Return slices of the variables, and the derivatives by these, (..., n)."""
-        at = self._inputs(x, t, xp)
         _, _, slices = slices_of(self.body.indices, x.shape[-1])
-        derivatives = zip(slices, self.rule.grad(at), strict=True)
-        found = [(where, broadcast_like(g, at.z[0])) for where, g in derivatives if g is not None]
-        if self.body.product:
-            others = self._other_factors(at)
-            found = [(where, g * others) for where, g in found]
-        return found
+        derivatives = zip(slices, self._evaluate("grad", x, t, xp), strict=True)
+        return [(where, g) for where, g in derivatives if g is not None]
 
-    def _inputs(self, x: Any, t: Any, xp: Any) -> BodyInputs:
+    def _evaluate(self, kind: Kind, x: Any, t: Any, xp: Any) -> list[Any]:
+        """Return the arrays of the rule, (..., n). In a product, derivatives are multiplied by all other factors."""
         d = x.shape[-1]
         start, stop, slices = slices_of(self.body.indices, d)
         index = xp.arange(start, stop, dtype=x.dtype, device=device(x)) if self.rule.indexed else None
-        return BodyInputs(xp=xp, z=[x[..., s] for s in slices], t=t[..., None], index=index, d=float(d))
+        at = BodyInputs(xp=xp, z=[x[..., s] for s in slices], t=t[..., None], index=index, d=float(d))
+        found = [None if a is None else broadcast_like(a, at.z[0]) for a in self.rule.evaluate(kind, at)]
+        if self.body.product and kind != "value":
+            values = broadcast_like(self.rule.evaluate("value", at)[0], at.z[0])
+            others = number(self.body.factor, d) * leave_one_out(values, xp)
+            found = [None if a is None else a * others for a in found]
+        return found
 
-    def _other_factors(self, at: BodyInputs) -> Any:
-        """Return what the derivative of each factor of a product is multiplied by, (..., n)."""
-        values = broadcast_like(self.rule.scalar("value", at), at.z[0])
-        return number(self.body.factor, int(at.d)) * leave_one_out(values, at.xp)
+
+def total(pieces: Sequence[Piece], kind: Kind, x: Any, t: Any, xp: Any) -> Any:
+    """Return the value, dF/dt or trace of a sum of pieces at points x (..., d) and radii t (...), (...)."""
+    return reduce(operator.add, [piece.scalar(kind, x, t, xp) for piece in pieces])
+
+
+def gradient(pieces: Sequence[Piece], x: Any, t: Any, xp: Any) -> Any:
+    """Return the gradient of a sum of pieces at points x (..., d) and radii t (...), (..., d)."""
+    d = x.shape[-1]
+    slopes = [slope for piece in pieces for slope in piece.slopes(x, t, xp)]
+    # Most formulas need no scatter: one piece over all variables, or one slope per variable in order.
+    if len(slopes) == 1 and slopes[0][0] == slice(0, d, 1):
+        return slopes[0][1]
+    if len(slopes) == d and all(where == slice(i, i + 1, 1) for i, (where, _) in enumerate(slopes)):
+        return xp.concat([g for _, g in slopes], axis=-1)
+    found = xp.zeros_like(x)
+    for where, g in slopes:
+        if is_jax_array(found):
+            found = found.at[..., where].add(g)
+        else:
+            found[..., where] += g
+    return found
 
 
 @lru_cache

@@ -24,8 +24,8 @@ T = sp.Symbol("t", positive=True)
 MAX_CHUNK_ELEMENTS = 1 << 22
 """Maximum number of array elements evaluated at once for a mean over nodes."""
 
-Scalar: TypeAlias = Literal["value", "dt", "trace"]
-"""F, its derivative by t, and the trace of its Hessian."""
+Kind: TypeAlias = Literal["value", "grad", "dt", "trace"]
+"""F, its gradient, its derivative by t, and the trace of its Hessian."""
 
 Integrand: TypeAlias = Callable[[list[Any], Any], list[Any]]
 """Maps values (..., J) and directions (J, m) to the values (..., J) whose mean is taken."""
@@ -47,7 +47,7 @@ class BodyInputs:
 
 
 class Rule(Protocol):
-    """A smoothed body: its value and derivatives for each index, (..., n) each."""
+    """A smoothed body."""
 
     @property
     def indexed(self) -> bool:
@@ -57,9 +57,11 @@ class Rule(Protocol):
     def singular(self) -> bool:
         """True if the rule divides by t, as the density of a half-line does."""
 
-    def scalar(self, kind: Scalar, at: BodyInputs) -> Any: ...
-    def grad(self, at: BodyInputs) -> list[Any]:
-        """Return one array per placeholder; None if the derivative is 0 everywhere."""
+    def evaluate(self, kind: Kind, at: BodyInputs) -> list[Any]:
+        """Return arrays (..., n), one number per index.
+
+        There is one array, or for "grad" one per placeholder, which is None if that derivative is 0 everywhere.
+        """
 
 
 class ClosedFormRule:
@@ -69,28 +71,19 @@ class ClosedFormRule:
         self.F, self.z, self.definitions, self.index = F, tuple(z), definitions, index
         self.indexed = F.xreplace(dict(definitions)).has(index)
         self.singular = F.has(normal_cdf, normal_pdf)
-        self._compiled: dict[str, tuple[list[bool], CompiledExpressions]] = {}
+        self._compiled: dict[Kind, CompiledExpressions] = {}
         self._clock = running_clock()
 
-    def scalar(self, kind: Scalar, at: BodyInputs) -> Any:
-        return self._evaluate(kind, at)[0]
-
-    def grad(self, at: BodyInputs) -> list[Any]:
-        return self._evaluate("grad", at)
-
-    def _evaluate(self, kind: Scalar | Literal["grad"], at: BodyInputs) -> list[Any]:
+    def evaluate(self, kind: Kind, at: BodyInputs) -> list[Any]:
         if kind not in self._compiled:
             with run_clock(self._clock):
-                expressions = self._expressions(kind)
-                present = [kind != "grad" or e != 0 for e in expressions]
-                kept = [e for e, there in zip(expressions, present, strict=True) if there]
                 arguments = (*self.z, T, self.index, DIMENSION)
-                self._compiled[kind] = present, CompiledExpressions(arguments, kept, self.definitions)
-        present, compiled = self._compiled[kind]
-        found = iter(compiled(at.xp, *at.arguments))
-        return [next(found) if there else None for there in present]
+                self._compiled[kind] = CompiledExpressions(arguments, self._expressions(kind), self.definitions)
+        found = self._compiled[kind](at.xp, *at.arguments)
+        # The compiled form of the expression 0 is the integer 0.
+        return [None if kind == "grad" and isinstance(g, int) and g == 0 else g for g in found]
 
-    def _expressions(self, kind: Scalar | Literal["grad"]) -> list[Any]:
+    def _expressions(self, kind: Kind) -> list[Any]:
         match kind:
             case "value":
                 return [self.F]
@@ -144,18 +137,18 @@ class AveragedRule:
         self._grad = CompiledExpressions(arguments, [sp.diff(f, s) for s in z])
         self._nodes = CachedNodes(u, w)
 
-    def scalar(self, kind: Scalar, at: BodyInputs) -> Any:
+    def evaluate(self, kind: Kind, at: BodyInputs) -> list[Any]:
         if kind == "value":
-            return self._mean(at, at.t, self._value, lambda f, u: f)[0]
+            return self._mean(at, at.t, self._value, lambda f, u: f)
+        if kind == "grad":
+            return self._grad_by_stein(at) if self.stein else self._mean(at, at.t, self._grad, lambda g, u: g)
         t = at.t
         if self.stein or kind == "trace":
             t = raise_radius(t, 1 / 4 if self.stein else 1 / 3, at.xp)
         slope = self._slope(at, t)
-        return slope if kind == "dt" else slope / t
+        return [slope if kind == "dt" else slope / t]
 
-    def grad(self, at: BodyInputs) -> list[Any]:
-        if not self.stein:
-            return self._mean(at, at.t, self._grad, lambda g, u: g)
+    def _grad_by_stein(self, at: BodyInputs) -> list[Any]:
         t, center = raise_radius(at.t, 1 / 3, at.xp), self._center(at)
         found = self._mean(at, t, self._value, lambda f, u: [(f[0] - center) * u[:, k] for k in range(len(at.z))])
         return [g / t for g in found]
@@ -188,35 +181,27 @@ class AveragedRule:
 
 
 class ProductRule:
-    """A product of bodies that share no variable, each with its own rule. `owners` are the placeholders of each."""
+    """A product of bodies that share no variable: a rule for each, and the numbers of its placeholders."""
 
-    def __init__(self, rules: Sequence[Rule], owners: Sequence[Sequence[int]]) -> None:
-        self.rules, self.owners = list(rules), [list(own) for own in owners]
-        self.indexed = any(rule.indexed for rule in self.rules)
-        self.singular = any(rule.singular for rule in self.rules)
+    def __init__(self, factors: Sequence[tuple[Rule, Sequence[int]]]) -> None:
+        self.factors = factors
+        self.indexed = any(rule.indexed for rule, _ in factors)
+        self.singular = any(rule.singular for rule, _ in factors)
 
-    def scalar(self, kind: Scalar, at: BodyInputs) -> Any:
-        found = [rule.scalar(kind, own) for rule, own in self._factors(at)]
+    def evaluate(self, kind: Kind, at: BodyInputs) -> list[Any]:
+        factors = [(rule, replace(at, z=[at.z[k] for k in own])) for rule, own in self.factors]
+        values = [rule.evaluate("value", own)[0] for rule, own in factors]
         if kind == "value":
-            return reduce(operator.mul, found)
-        return sum(a * b for a, b in zip(found, self._others(at), strict=True))
-
-    def grad(self, at: BodyInputs) -> list[Any]:
+            return [reduce(operator.mul, values)]
+        others = [reduce(operator.mul, values[:g] + values[g + 1 :]) for g in range(len(values))]
+        slopes = [rule.evaluate(kind, own) for rule, own in factors]
+        if kind != "grad":
+            return [sum(slope[0] * rest for slope, rest in zip(slopes, others, strict=True))]
         found: list[Any] = [None] * len(at.z)
-        slopes = [rule.grad(own) for rule, own in self._factors(at)]
-        for numbers, own_slopes, others in zip(self.owners, slopes, self._others(at), strict=True):
+        for (_, numbers), own_slopes, rest in zip(self.factors, slopes, others, strict=True):
             for k, slope in zip(numbers, own_slopes, strict=True):
-                found[k] = None if slope is None else slope * others
+                found[k] = None if slope is None else slope * rest
         return found
-
-    def _factors(self, at: BodyInputs) -> list[tuple[Rule, BodyInputs]]:
-        inputs = [replace(at, z=[at.z[k] for k in own]) for own in self.owners]
-        return list(zip(self.rules, inputs, strict=True))
-
-    def _others(self, at: BodyInputs) -> list[Any]:
-        """Return the product of all other factors, for each factor."""
-        values = [rule.scalar("value", own) for rule, own in self._factors(at)]
-        return [reduce(operator.mul, values[:g] + values[g + 1 :]) for g in range(len(values))]
 
 
 def derivative(F: Any, s: sp.Symbol) -> Any:
