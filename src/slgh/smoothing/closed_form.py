@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from slgh.smoothing.bodies import Body, IndexRange, split_formula
 from slgh.smoothing.errors import NotInClosedForm
 from slgh.smoothing.formula import Formula
-from slgh.smoothing.gaussian import SubexpressionNames, as_erf
+from slgh.smoothing.gaussian import T, as_erf
 from slgh.smoothing.nodes import FALLBACKS, Nodes
 from slgh.smoothing.pieces import Piece, gradient, total
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp, present
-from slgh.smoothing.rules import AveragedRule, ClosedFormRule, Kind, ProductRule, Rule, T
+from slgh.smoothing.rules import AveragedRule, ClosedFormRule, Kind, ProductRule, Rule
 from slgh.smoothing.terms import factorize, smooth_expression
 from slgh.smoothing.time_limit import check_time
 
@@ -182,15 +182,14 @@ def assemble(
     pieces, terms, approximate = list[Piece](), list[Any](), False
     for body in split_formula(formula):
         check_time()
-        name = SubexpressionNames()
-        closed, left = smooth_expression(body.expression, body.z, T, name)
+        closed, definitions, left = smooth_expression(body.expression, body.z)
         if left and (fallback is None or any(error.infinite for _, error in left)):
             raise NotInClosedForm(no_closed_form(left, body, formula))
         if left and body.product:
             closed, left = sp.S.Zero, [(body.expression, left[0][1])]
         if closed != 0:
-            pieces.append(closed_piece(body, closed, name.definitions))
-            terms.append(body.in_formula(closed.xreplace(name.definitions), formula))
+            pieces.append(closed_piece(body, closed, definitions))
+            terms.append(body.in_formula(closed.xreplace(definitions), formula))
         for term, _ in left:
             approximate = True
             own = body.with_placeholders([k for k, s in enumerate(body.z) if s in term.free_symbols])
@@ -225,13 +224,11 @@ def averaged_rule(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_
     groups[0] = constant * groups[0]
     rules = list[tuple[Rule, list[int]]]()
     for group in groups:
-        own, name = present(group, z), SubexpressionNames()
-        closed, left = smooth_expression(group, own, T, name)
-        rule = (
-            averaged_rule(group, own, index, choose_nodes)
-            if left
-            else ClosedFormRule(closed, own, name.definitions, index)
-        )
+        own = present(group, z)
+        closed, definitions, left = smooth_expression(group, own)
+        rule: Rule = ClosedFormRule(closed, own, definitions, index)
+        if left:
+            rule = averaged_rule(group, own, index, choose_nodes)
         rules.append((rule, [z.index(s) for s in own]))
     return ProductRule(rules)
 

@@ -55,6 +55,7 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
 
     # LambdaPrinter's own versions are for numbers: they branch on values.
     _print_Abs = _print_sign = _print_Max = _print_Min = _print_Heaviside = _called
+    _print_And = _print_Or = _print_Not = _print_ITE = _called
 
     def _print_Piecewise(self, node: Any) -> str:
         text = "nan"
@@ -65,18 +66,6 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
                 else f"where({self._print(condition)}, {self._print(value)}, {text})"
             )
         return text
-
-    def _print_And(self, node: Any) -> str:
-        return "(" + " & ".join(f"({self._print(a)})" for a in node.args) + ")"
-
-    def _print_Or(self, node: Any) -> str:
-        return "(" + " | ".join(f"({self._print(a)})" for a in node.args) + ")"
-
-    def _print_ITE(self, node: Any) -> str:
-        return f"where({', '.join(self._print(a) for a in node.args)})"
-
-    def _print_Not(self, node: Any) -> str:
-        return f"(~({self._print(node.args[0])}))"
 
 
 def power(base: Any, exponent: int) -> Any:
@@ -121,6 +110,10 @@ def runtime(xp: Any) -> dict[str, Any]:
         "Heaviside": lambda x, half=0.5: (1 + xp.sign(x)) / 2,
         "Max": fold(lambda a, b: a > b),
         "Min": fold(lambda a, b: a < b),
+        "And": lambda *conditions: reduce(operator.and_, conditions),
+        "Or": lambda *conditions: reduce(operator.or_, conditions),
+        "Not": operator.invert,
+        "ITE": xp.where,
         "erf": lambda x: special_functions(x).erf(x),
         "power": power,
         "total": lambda *terms: reduce(operator.add, terms),

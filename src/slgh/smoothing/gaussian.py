@@ -35,6 +35,9 @@ import sympy as sp
 
 from slgh.smoothing.time_limit import check_time
 
+T = sp.Symbol("t", positive=True)
+"""The smoothing radius."""
+
 MAX_SYMBOLIC_SIZE = 3
 """Maximum number of variables for which a matrix is inverted by formula; beyond, numerically, by its eigenvectors."""
 
@@ -129,22 +132,22 @@ class SubexpressionNames:
         return self._known[expression]
 
 
-def smooth_term(term: Term, t: sp.Symbol, name: SubexpressionNames) -> Any:
+def smooth_term(term: Term, name: SubexpressionNames) -> Any:
     """Return the expectation of the term at z + t u."""
     z = term.variables
     quadratic = Quadratic.of(term.exponent, z)
-    S, AS, det = quadratic.shrinkage(t)
-    mean = quadratic.mean(S, t).applyfunc(name)
-    weight = quadratic.weight(AS, det, t)
+    S, AS, det = quadratic.shrinkage()
+    mean = quadratic.mean(S).applyfunc(name)
+    weight = quadratic.weight(AS, det)
     if term.halfline is not None:
-        return weight * smooth_halfline(term.polynomial, term.halfline, z, mean, S, t, name)
-    P = heat(term.polynomial, z, (t**2 * S).applyfunc(name))
+        return weight * smooth_halfline(term.polynomial, term.halfline, z, mean, S, name)
+    P = heat(term.polynomial, z, (T**2 * S).applyfunc(name))
     if term.phase is None:
         return weight * at_point(P, z, mean)
     k = sp.Matrix([sp.diff(term.phase, s) for s in z])
-    damping = sp.exp(-(t**2) * (k.T * S * k)[0] / 2)
+    damping = sp.exp(-(T**2) * (k.T * S * k)[0] / 2)
     phase = at_point(term.phase, z, mean)
-    real, imaginary = complex_parts(P, z, (t**2 * S * k).applyfunc(name))
+    real, imaginary = complex_parts(P, z, (T**2 * S * k).applyfunc(name))
     return weight * damping * (at_point(real, z, mean) * sp.cos(phase) - at_point(imaginary, z, mean) * sp.sin(phase))
 
 
@@ -166,7 +169,7 @@ def complex_parts(p: Any, z: tuple[sp.Symbol, ...], shift: Any) -> tuple[Any, An
 
 
 def smooth_halfline(
-    p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any, t: sp.Symbol, name: SubexpressionNames
+    p: Any, line: HalfLine, z: tuple[sp.Symbol, ...], mean: Any, S: Any, name: SubexpressionNames
 ) -> Any:
     r"""Return E p(W) H(l), W ~ N(mean, t^2 S), l = form(W) + tau w.
 
@@ -178,9 +181,9 @@ def smooth_halfline(
     a = sp.Matrix([sp.diff(line.form, s) for s in z])
     mu = at_point(line.form, z, mean)
     spread = (a.T * S * a)[0]
-    v = sp.expand(t**2 * spread) + line.softness
-    K = S * a / spread if line.softness == 0 else t**2 * S * a / v
-    rest = (t**2 * S - v * K * K.T).applyfunc(sp.cancel).applyfunc(name)
+    v = sp.expand(T**2 * spread) + line.softness
+    K = S * a / spread if line.softness == 0 else T**2 * S * a / v
+    rest = (T**2 * S - v * K * K.T).applyfunc(sp.cancel).applyfunc(name)
     K = K.applyfunc(name)
     delta = sp.Dummy("delta")
     along = {s: s + K[i] * delta for i, s in enumerate(z)}
@@ -228,32 +231,32 @@ class Quadratic:
         constant += sp.expand(c * one) / 2 if A != 0 else 0
         return cls(z=z, A=sp.Matrix([A]), c=sp.Matrix([c]), b=sp.Matrix([b]), constant=constant)
 
-    def shrinkage(self, t: sp.Symbol) -> tuple[Any, Any, Any]:
+    def shrinkage(self) -> tuple[Any, Any, Any]:
         """Return S = (I + t^2 A)^-1, A S, and det S."""
         one = sp.eye(len(self.z))
         if not any(self.A):
             return one, self.A, sp.Integer(1)
         if len(self.z) == 1:
-            s = 1 / (1 + t**2 * self.A[0])
+            s = 1 / (1 + T**2 * self.A[0])
             return sp.Matrix([s]), sp.Matrix([self.A[0] * s]), s
         if len(self.z) <= MAX_SYMBOLIC_SIZE or self.A.free_symbols:
-            S = (one + t**2 * self.A).inv(method="ADJ").applyfunc(sp.cancel)
-            return S, (self.A * S).applyfunc(sp.cancel), 1 / sp.expand((one + t**2 * self.A).det())
+            S = (one + T**2 * self.A).inv(method="ADJ").applyfunc(sp.cancel)
+            return S, (self.A * S).applyfunc(sp.cancel), 1 / sp.expand((one + T**2 * self.A).det())
         with mpmath.workdps(30):
             values, vectors = mpmath.eigsy(mpmath.matrix(self.A.evalf(30).tolist()))
             V = sp.Matrix(vectors.tolist())
         eigenvalues = [sp.Float(v, 30) for v in values]
-        shrunk = [1 / (1 + t**2 * v) for v in eigenvalues]
+        shrunk = [1 / (1 + T**2 * v) for v in eigenvalues]
         AS = V * sp.diag(*(v * s for v, s in zip(eigenvalues, shrunk, strict=True))) * V.T
         return V * sp.diag(*shrunk) * V.T, AS, sp.Mul(*shrunk)
 
-    def mean(self, S: Any, t: sp.Symbol) -> Any:
+    def mean(self, S: Any) -> Any:
         """Return m = c + S (z - c) + t^2 b."""
-        return self.c + S * (sp.Matrix(self.z) - self.c) + t**2 * self.b
+        return self.c + S * (sp.Matrix(self.z) - self.c) + T**2 * self.b
 
-    def weight(self, AS: Any, det: Any, t: sp.Symbol) -> Any:
+    def weight(self, AS: Any, det: Any) -> Any:
         """Return sqrt(det S) exp(...), the factor that completing the square leaves in front."""
         z = sp.Matrix(self.z)
         offset = z - self.c
-        exponent = self.constant + (self.b.T * z)[0] + t**2 * sp.expand((self.b.T * self.b)[0]) / 2
+        exponent = self.constant + (self.b.T * z)[0] + T**2 * sp.expand((self.b.T * self.b)[0]) / 2
         return sp.sqrt(det) * sp.exp(exponent - (offset.T * AS * offset)[0] / 2)

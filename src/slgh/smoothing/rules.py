@@ -14,12 +14,10 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh.smoothing.codegen import MAX_OPERANDS, CompiledExpressions
-from slgh.smoothing.gaussian import normal_cdf, normal_pdf
+from slgh.smoothing.gaussian import T, normal_cdf, normal_pdf
 from slgh.smoothing.nodes import CachedNodes, raise_radius
 from slgh.smoothing.parse import DIMENSION
 from slgh.smoothing.time_limit import check_time, run_clock, running_clock
-
-T = sp.Symbol("t", positive=True)
 
 MAX_CHUNK_ELEMENTS = 1 << 22
 """Maximum number of array elements evaluated at once for a mean over nodes."""

@@ -8,13 +8,14 @@ of numbers as exponentials), expanded, and read as canonical terms.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import sympy as sp
 from sympy.utilities.iterables import sift
 
-from slgh.smoothing.gaussian import HalfLine, Quadratic, SubexpressionNames, Term, heat, smooth_term
+from slgh.smoothing.gaussian import HalfLine, Quadratic, SubexpressionNames, T, Term, heat, smooth_term
 from slgh.smoothing.rewrite import (
     HeldExp,
     NoClosedForm,
@@ -37,27 +38,28 @@ MAX_WAVES = 1024
 """Maximum number of waves that a product of waves may become."""
 
 
-def smooth_expression(
-    expression: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames
-) -> tuple[Any, list[tuple[Any, NoClosedForm]]]:
-    """Return the closed form of E f(z + t u), without the terms that have none; and these terms, with the reason."""
-    closed, left = [], []
+def smooth_expression(expression: Any, z: Variables) -> tuple[Any, Mapping[Any, Any], list[tuple[Any, NoClosedForm]]]:
+    """Return the closed form of E f(z + t u), the definitions of its names, and the terms that have none.
+
+    These terms come with the reason.
+    """
+    closed, left, name = [], [], SubexpressionNames()
     for term in sp.Add.make_args(expression):
         try:
-            closed.append(smooth_product(term, z, t, name))
+            closed.append(smooth_product(term, z, name))
         except NoClosedForm as error:
             left.append((term, error))
         except (NotImplementedError, sp.PolynomialError):  # SymPy's own limits
             left.append((term, NoClosedForm("SymPy cannot rewrite", term)))
-    return sp.Add(*closed), left
+    return sp.Add(*closed), name.definitions, left
 
 
-def smooth_sum(expression: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+def smooth_sum(expression: Any, z: Variables, name: SubexpressionNames) -> Any:
     """Return the closed form of a sum, or raise NoClosedForm."""
-    return sp.Add(*(smooth_product(term, z, t, name) for term in sp.Add.make_args(expression)))
+    return sp.Add(*(smooth_product(term, z, name) for term in sp.Add.make_args(expression)))
 
 
-def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+def smooth_product(term: Any, z: Variables, name: SubexpressionNames) -> Any:
     """Return the closed form of one term: polynomials by heat, independent factors one by one, the rest expanded."""
     check_time()
     own = present(term, z)
@@ -65,34 +67,34 @@ def smooth_product(term: Any, z: Variables, t: sp.Symbol, name: SubexpressionNam
         return term
     if term.is_polynomial(*own):
         refuse_size(term)
-        return heat(term, own, t**2 * sp.eye(len(own)))
+        return heat(term, own, T**2 * sp.eye(len(own)))
     groups = factorize(term, own)
     if len(groups) > 1:
-        return sp.Mul(*(smooth_sum(group, z, t, name) for group in groups))
+        return sp.Mul(*(smooth_sum(group, z, name) for group in groups))
     rewritten = rewrite(groups[0], own)
     refuse_size(rewritten)
     polynomials: dict[Any, Any] = {}
     for one in sp.Add.make_args(expand_half_lines(rewritten)):
         p, rest = split_polynomial(one, own)
         polynomials[rest] = polynomials.get(rest, sp.S.Zero) + p
-    return sp.Add(*(smooth_polynomial_times(p, rest, z, t, name) for rest, p in polynomials.items()))
+    return sp.Add(*(smooth_polynomial_times(p, rest, z, name) for rest, p in polynomials.items()))
 
 
-def smooth_polynomial_times(p: Any, rest: Any, z: Variables, t: sp.Symbol, name: SubexpressionNames) -> Any:
+def smooth_polynomial_times(p: Any, rest: Any, z: Variables, name: SubexpressionNames) -> Any:
     """Return the closed form of a polynomial times one product of other functions."""
     check_time()
     own = present(p * rest, z)
     if rest == 1:
-        return smooth_product(p, z, t, name)
+        return smooth_product(p, z, name)
     monomials = sp.Add.make_args(p)
     if len(monomials) == 1 and len(factorize(p * rest, own)) > 1:
-        return smooth_product(p * rest, z, t, name)
+        return smooth_product(p * rest, z, name)
     try:
-        return sp.Add(*(smooth_term(canonical, t, name) for canonical in canonical_terms(p, rest, own)))
+        return sp.Add(*(smooth_term(canonical, name) for canonical in canonical_terms(p, rest, own)))
     except NoClosedForm:
         if len(monomials) == 1:
             raise
-        return sp.Add(*(smooth_polynomial_times(one, rest, z, t, name) for one in monomials))
+        return sp.Add(*(smooth_polynomial_times(one, rest, z, name) for one in monomials))
 
 
 def factorize(term: Any, z: Variables) -> list[Any]:
