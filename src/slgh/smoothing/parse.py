@@ -39,20 +39,12 @@ DIMENSION = sp.Symbol("d", integer=True, positive=True)
 
 CONSTANTS = {"pi": sp.pi, "e": sp.E, "d": DIMENSION}
 
+SYMPY_NAMES = ("exp", "log", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan", "erf", "sign")
+"""Functions that have the same name in SymPy."""
+
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "exp": sp.exp,
-    "log": sp.log,
-    "sqrt": sp.sqrt,
-    "sin": sp.sin,
-    "cos": sp.cos,
-    "tan": sp.tan,
-    "sinh": sp.sinh,
-    "cosh": sp.cosh,
-    "tanh": sp.tanh,
-    "atan": sp.atan,
-    "erf": sp.erf,
+    **{name: getattr(sp, name) for name in SYMPY_NAMES},
     "abs": sp.Abs,
-    "sign": sp.sign,
     "relu": lambda x: sp.Max(0, x),
     "heaviside": lambda x: sp.Heaviside(x, sp.S.Half),
 }
