@@ -265,17 +265,8 @@ def plan(
         raise ValueError(f"`floor` (sqrt(nu), where nu is given) must be {rule}, got floor={floor:g}.")
     if samples_gradients(method):
         sigma = math.sqrt(sigma**2 + min(math.inf if L0 is None else L0**2, d * (L1 * t1) ** 2))
-    c = Constants(
-        L1=L1,
-        d=d,
-        t1=t1,
-        floor=floor,
-        L0=math.inf if L0 is None else L0,
-        sigma=sigma,
-        nu=nu,
-        gap=math.inf if gap is None else gap,
-        span=math.inf if span is None else span,
-    )
+    known = {name: value for name, value in (("L0", L0), ("gap", gap), ("span", span)) if value is not None}
+    c = Constants(L1=L1, d=d, t1=t1, floor=floor, sigma=sigma, nu=nu, **known)
     if gamma is None:
         assert eps is not None
         gamma = tuned_gamma(theorem, d, eps)

@@ -149,8 +149,7 @@ def estimate_smoothness(
     n = samples - samples % BLOCK
     x, e = sampler.points(n), sampler.directions(n)
     values = sampler.call(fun, x, "fun")
-    sampler.choose_distance(values)
-    h = sampler.distances(n)
+    h = sampler.choose_distances(values)
     near = sampler.quotients(x, e, h)
     far = np.abs(np.diff(values)) / np.linalg.norm(np.diff(x, axis=0), axis=1)
     slopes, curvatures = (sampler.climb(x, e, h, near, which) for which in (0, 1))
@@ -170,9 +169,8 @@ def estimate_smoothness(
 def lipschitz_estimate(maxima: NDArray[Any]) -> LipschitzEstimate:
     """Estimate the upper end of a distribution from two or more independent maxima."""
     second, first = (float(y) for y in np.sort(maxima)[-2:])
-    return LipschitzEstimate(
-        seen=first, estimate=2 * first - second, limit=first + CONFIDENCE / (1 - CONFIDENCE) * (first - second)
-    )
+    limit = first + CONFIDENCE / (1 - CONFIDENCE) * (first - second)
+    return LipschitzEstimate(seen=first, estimate=2 * first - second, limit=limit)
 
 
 class ClimbedPairs(NamedTuple):
@@ -216,15 +214,15 @@ class PairSampler:
             raise ValueError(f"`{name}` must return finite numbers, shape {shape}; got {checks.show(found)}.")
         return found.reshape(shape)
 
-    def choose_distance(self, values: NDArray[Any]) -> None:
-        """Choose the least distance h from the rounding of f relative to its range."""
+    def choose_distances(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return distances of pairs, (n,): each block has all of them, from the least to a tenth of the radius.
+
+        The least distance h follows from the rounding of f relative to the range of its values (n,).
+        """
         spread, size = float(np.ptp(values)), float(np.abs(values).max())
         share = np.finfo(float).eps * size / spread if spread else 1.0
         self.h = self.radius * min(0.1, share**0.25)
-
-    def distances(self, n: int) -> NDArray[Any]:
-        """Return distances of pairs, (n,): each block has all of them, from the least to a tenth of the radius."""
-        return np.resize(np.geomspace(self.h, 0.1 * self.radius, DISTANCES), n)
+        return np.resize(np.geomspace(self.h, 0.1 * self.radius, DISTANCES), len(values))
 
     def quotients(self, x: NDArray[Any], e: NDArray[Any], h: NDArray[Any]) -> NDArray[Any]:
         """Return slope and curvature at x (n, d) along the unit vectors e (n, d) over the distances h (n,): (2, n)."""
@@ -260,9 +258,8 @@ class PairSampler:
     def inside(self, points: NDArray[Any]) -> NDArray[Any]:
         """Return the points, moved back into the ball."""
         offset = points - self.center
-        return np.asarray(
-            self.center + offset / np.maximum(1, np.linalg.norm(offset, axis=1, keepdims=True) / self.radius)
-        )
+        excess = np.maximum(1, np.linalg.norm(offset, axis=1, keepdims=True) / self.radius)
+        return np.asarray(self.center + offset / excess)
 
 
 def unit(vectors: NDArray[Any]) -> NDArray[Any]:

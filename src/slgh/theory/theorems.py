@@ -87,9 +87,9 @@ class Theorem(ABC):
     xhat: ClassVar[str] = "uniform"
     """Rule by which the theorem picks its point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
 
-    @abstractmethod
     def k1(self, d: int, eps: float) -> float:
         """Return the first candidate for the burn-in, with the constant 1 in Theta."""
+        return (d if self.order == "zeroth" else 1) * float(eps ** (-4 if self.stochastic else -2))
 
     @abstractmethod
     def shrunk(self, d: int, eps: float) -> float:
@@ -142,9 +142,6 @@ class Theorem34(Theorem):
     order, stochastic = "first", False
     xhat = "argmin"
 
-    def k1(self, d: int, eps: float) -> float:
-        return eps**-2
-
     def shrunk(self, d: int, eps: float) -> float:
         return float(d**-1.5)
 
@@ -177,9 +174,6 @@ class Theorem35(Theorem34):
     stochastic = True
     xhat = "uniform"
 
-    def k1(self, d: int, eps: float) -> float:
-        return eps**-4
-
     def shrunk(self, d: int, eps: float) -> float:
         return float(min(d**-0.5, d**-1.5 * eps**-2))
 
@@ -200,9 +194,6 @@ class Theorem41(Theorem):
 
     name, about = "4.1", "zeroth-order, deterministic"
     order, stochastic = "zeroth", False
-
-    def k1(self, d: int, eps: float) -> float:
-        return d * eps**-2
 
     def shrunk(self, d: int, eps: float) -> float:
         return float(d**-0.5)
@@ -238,9 +229,6 @@ class Theorem42(Theorem41):
 
     name, about = "4.2", "zeroth-order, stochastic"
     stochastic = True
-
-    def k1(self, d: int, eps: float) -> float:
-        return d * eps**-4
 
     def step(self, c: Constants, n: float, t: Any) -> Any:
         return min(1 / (2 * (c.d + 4) * c.L1), (n * (c.d + 4)) ** -0.5)
@@ -303,9 +291,6 @@ class TheoremC2(TheoremC1):
 
     name, about = "C.2", "zeroth-order with error, stochastic"
     stochastic = True
-
-    def k1(self, d: int, eps: float) -> float:
-        return d * eps**-4
 
     def step(self, c: Constants, n: float, t: Any) -> Any:
         return np.minimum(1 / (16 * (c.d + 4) * c.smoothness(t)), (n * (c.d + 4)) ** -0.5)
