@@ -69,31 +69,29 @@ class Chain(SmoothedFunction):
         """sup f - inf f: every link lies in (-1/n, 0)."""
         return 1.0
 
-    def _factors(self, x: Any, t: Any) -> tuple[Any, Any, Any, Any]:
-        """Return h (..., n), g of the variables before (..., n), and the variances of h and of g, (..., 1) each."""
+    def _links(self, x: Any, t: Any) -> tuple[Any, Any, Any, Any]:
+        """Return g h of each link and sqrt(n) x - 1, (..., n) each, and the variances of h and of g, (..., 1) each."""
         xp = array_namespace(x)
         tau2 = (self.n * t * t)[..., None]
         z = self.n**0.5 * x[..., : self.n] - 1
         wide, narrow = 1 + tau2, GATE**2 + tau2
         h = xp.exp(-z * z / (2 * wide)) / wide**0.5
         shut = xp.exp(-(z * z) / (2 * narrow)) * GATE / narrow**0.5
-        return h, xp.concat([xp.ones_like(h[..., :1]), shut[..., :-1]], axis=-1), wide, narrow
+        g = xp.concat([xp.ones_like(h[..., :1]), shut[..., :-1]], axis=-1)
+        return g * h, z, wide, narrow
 
     def value(self, x: Any, t: Any) -> Any:
-        h, g, _, _ = self._factors(x, t)
-        return -(g * h).sum(axis=-1) / self.n
+        return -self._links(x, t)[0].sum(axis=-1) / self.n
 
     def grad(self, x: Any, t: Any) -> Any:
         xp = array_namespace(x)
-        h, g, wide, narrow = self._factors(x, t)
-        link, z = g * h, self.n**0.5 * x[..., : self.n] - 1
+        link, z, wide, narrow = self._links(x, t)
         following = xp.concat([link[..., 1:], xp.zeros_like(link[..., :1])], axis=-1)
         slope = z * (link / wide + following / narrow) / self.n**0.5
         return xp.concat([slope, xp.zeros_like(x[..., self.n :])], axis=-1)
 
     def trace(self, x: Any, t: Any) -> Any:
-        h, g, wide, narrow = self._factors(x, t)
-        link, z = g * h, self.n**0.5 * x[..., : self.n] - 1
+        link, z, wide, narrow = self._links(x, t)
         own = link * (1 / wide - (z / wide) ** 2)
         gates = link[..., 1:] * (1 / narrow - (z[..., :-1] / narrow) ** 2)
         return own.sum(axis=-1) + gates.sum(axis=-1)
