@@ -18,6 +18,7 @@ from scipy.stats import spearmanr
 import slgh
 from cases import noting
 from libraries import every_library, to_library
+from slgh.plotting.probe_plot import plot_probe
 from slgh.probe import RADII, Probe, estimate, expected_drops, jackknife, probe, rise_share
 
 mpl.use("Agg")
@@ -163,7 +164,7 @@ def test_a_start_without_a_value_costs_no_more() -> None:
 def test_a_plot_needs_no_finite_curvature() -> None:
     found = probe(sphere, np.full(2, 6.0), vectorized=True, seed=0)
     for curvature in (np.full(8, np.nan), np.full(8, -2e-6), found.curvature):
-        low, high = dataclasses.replace(found, curvature=curvature).plot().figure.axes[1].get_ylim()
+        low, high = plot_probe(dataclasses.replace(found, curvature=curvature)).figure.axes[1].get_ylim()
         assert not (curvature < 0).any() or (low, high) == pytest.approx((-3e-6, 2e-7))
 
 
@@ -384,15 +385,15 @@ def test_the_plot_draws_the_numbers_and_t1() -> None:
     from matplotlib import pyplot as plt
 
     found = probe(rastrigin, np.full(3, 3.3), vectorized=True, seed=0)
-    ax = found.plot()
+    ax = plot_probe(found)
     assert isinstance(ax, mpl.axes.Axes)
     drawn = [np.asarray(line.get_xdata()) for line in ax.lines]
     assert any((x == found.t1).all() for x in drawn)
     np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata()), found.score / found.score.max())
     mine = plt.figure().add_subplot()
-    assert found.plot(mine) is mine
+    assert plot_probe(found, mine) is mine
     flat = probe(lambda x: 1.0, [1.0], seed=0, steps=2)
-    flat.plot(plt.figure().add_subplot()).figure.canvas.draw()
+    plot_probe(flat, plt.figure().add_subplot()).figure.canvas.draw()
     plt.close("all")
 
 
@@ -400,7 +401,7 @@ def test_without_matplotlib_the_plot_names_the_extra(monkeypatch: pytest.MonkeyP
     found: Probe = probe(sphere, [1.0], vectorized=True, seed=0, steps=2)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"slgh\[plot\]"):
-        found.plot()
+        plot_probe(found)
 
 
 def test_importing_the_probe_does_not_load_matplotlib() -> None:

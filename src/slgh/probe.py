@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from slgh.engine.objective import read_functions
 from slgh.minimize import minimize
 from slgh.protocols import Query
 from slgh.result import Result, Status
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Floats = NDArray[np.float64]
 RADII = 10.0 ** np.arange(-2.5, 1.25, 0.5)
@@ -129,44 +126,6 @@ class Probe:
             lines.append("".join(f"{number:11.3g}" for number in row) + (" *" if row[0] == self.t1 else ""))
         return "\n".join([*lines, self.message])
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Plot score, signal-to-noise ratio and curvature against t, and the recommended t1; return the Axes.
-
-        The score is relative to the highest one, the signal-to-noise ratio to that of a linear function. The curvature
-        has its own axis on the right.
-        """
-        try:
-            from matplotlib import pyplot as plt
-        except ImportError:
-            raise ImportError('`plot` needs matplotlib: pip install "slgh[plot]".') from None
-        if ax is None:
-            ax = plt.subplots(layout="constrained")[1]
-        score = self.score / max(self.score.max(), np.finfo(float).tiny)
-        snr, snr_se = (len(self.x) + 1) * self.snr, (len(self.x) + 1) * self.snr_se
-        ax.plot(self.t, score, "o-", color="C0", label="score / best score")
-        ax.errorbar(self.t, snr, snr_se, fmt="s--", color="C1", capsize=2, label="SNR / linear SNR")
-        ax.axvline(self.t1, color="black", ls=":", label=f"t1 = {self.t1:.3g}")
-        bars = snr + np.nan_to_num(snr_se)
-        highest = min(np.max(bars, where=np.isfinite(bars), initial=1.3), 5.0)
-        left = "score (of the best), SNR (of a linear f's)"
-        ax.set(xscale="log", xlabel="radius t", ylabel=left, ylim=(-0.2, highest + 0.2))
-        right = ax.twinx()
-        right.errorbar(self.t, self.curvature, self.curvature_se, fmt="^-", color="C2", capsize=2, label="curvature")
-        largest = np.max(np.abs(self.curvature), where=np.isfinite(self.curvature), initial=0.0)
-        mean = np.mean(self.curvature, where=np.isfinite(self.curvature)) if largest > 0 else 0.0
-        if np.all(np.abs(self.curvature - mean) < 0.1 * largest):  # constant up to rounding
-            ends = sorted((-0.1 * float(mean), 1.5 * float(mean)))
-            right.set_ylim(ends[0], ends[1])
-        else:
-            right.set_yscale("symlog", linthresh=1e-3 * largest if largest > 0 else 1.0)
-        right.set_ylabel("curvature tr Hess F / d", color="C2")
-        handles = [h for axes in (ax, right) for h in axes.get_legend_handles_labels()[0]]
-        # Above the frame: the curves leave no corner free.
-        ax.legend(
-            handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, frameon=False, fontsize="small"
-        )
-        return ax
-
 
 def probe(
     fun: Any,
@@ -220,7 +179,7 @@ def probe(
     Returns
     -------
     Probe
-        Print it for a table, or call its `plot`.
+        Print it for a table, or draw it by `slgh.plot`.
 
     Notes
     -----

@@ -107,7 +107,7 @@ def draw(found: slgh.Probe, file: Path) -> None:
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 
-    figure: Any = found.plot().figure
+    figure = slgh.plot(found)
     plt.close(figure)
     try:
         with atomic_write(file) as stream:

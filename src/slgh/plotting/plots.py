@@ -14,7 +14,9 @@ from slgh.plotting.explorer import Function, box_around, explore, smoothed_at
 from slgh.plotting.figures import RunCurves, at_each_point, contours, draw_runs
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
+from slgh.plotting.probe_plot import plot_probe
 from slgh.plotting.style import COLORS, WIDTH, matplotlib, style
+from slgh.probe import Probe
 from slgh.result import Result
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ MAX_PATHS = 30
 
 
 def plot(
-    result: Result | AttackResult, fun: Any = None, *, vectorized: bool = False, title: str | None = None
+    result: Result | AttackResult | Probe, fun: Any = None, *, vectorized: bool = False, title: str | None = None
 ) -> Figure:
     """Draw a run: f and t over the iterations and, in one or two variables, the path through the smoothed function.
 
@@ -39,6 +41,7 @@ def plot(
         The result of `slgh.minimize`, with its history. With history="x" and `fun`, a run in one or two variables is
         also drawn as a path. For a batch, the median is drawn, with the central 95 % as a band, and up to 30 paths. Or
         the result of `slgh.attack.attack`: then the distortion and the margin of each image are drawn over its queries.
+        Or that of `slgh.probe`: then score, signal-to-noise ratio and curvature are drawn against t.
     fun
         The function that was minimized, or its closed form. It is evaluated with NumPy arrays, on a grid of some
         thousand points (in one variable up to some ten thousand, for its smoothed forms).
@@ -66,6 +69,12 @@ def plot(
 
     if isinstance(result, AttackResult):
         return attack_curves(result, title=title, figure=plt.figure(figsize=(WIDTH, 2.8), layout="constrained"))
+    if isinstance(result, Probe):
+        figure = plt.figure(layout="constrained")
+        plot_probe(result, figure.add_subplot())
+        if title is not None:
+            figure.suptitle(title)
+        return figure
     record = getattr(result, "history", None)
     if not isinstance(result, Result) or not record or not len(record["iteration"]):
         raise ValueError(
