@@ -252,7 +252,9 @@ def plan(
     checks.count("d", d)
     if gamma is not None:
         checks.real("gamma", gamma, above=0, below=1)
-    elif eps is None:
+    elif eps is not None:
+        gamma = tuned_gamma(theorem, d, eps)
+    else:
         raise ValueError("`gamma` must be given, or `eps` for the tuned gamma of the theorem.")
     if T is not None:
         checks.count("T", T)
@@ -267,9 +269,6 @@ def plan(
         sigma = math.sqrt(sigma**2 + min(math.inf if L0 is None else L0**2, d * (L1 * t1) ** 2))
     known = {name: value for name, value in (("L0", L0), ("gap", gap), ("span", span)) if value is not None}
     c = Constants(L1=L1, d=d, t1=t1, floor=floor, sigma=sigma, nu=nu, **known)
-    if gamma is None:
-        assert eps is not None
-        gamma = tuned_gamma(theorem, d, eps)
     k0 = theorem.burn_in(d, MIN_EPS if eps is None else eps, gamma)
     if T is not None:
         k0 = min(k0, T // 2)
