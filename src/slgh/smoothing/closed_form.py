@@ -19,7 +19,7 @@ from slgh.smoothing.gaussian import T, as_erf
 from slgh.smoothing.nodes import FALLBACKS, Nodes
 from slgh.smoothing.pieces import Piece, gradient, total
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp, present
-from slgh.smoothing.rules import AveragedRule, ClosedFormRule, Kind, ProductRule, Rule
+from slgh.smoothing.rules import AveragedRule, ClosedFormRule, ProductRule, Rule
 from slgh.smoothing.terms import factorize, smooth_expression
 from slgh.smoothing.time_limit import check_time
 
@@ -84,15 +84,15 @@ class Smoothed:
 
     def value(self, x: Any, t: Any) -> Any:
         """Return F(x, t), (...)."""
-        return self._sum("value", x, t)
+        return total(self._pieces, "value", *self._read(x, t))
 
     def dt(self, x: Any, t: Any) -> Any:
         """Return the derivative of F by t, (...)."""
-        return self._sum("dt", x, t)
+        return total(self._pieces, "dt", *self._read(x, t))
 
     def trace(self, x: Any, t: Any) -> Any:
         """Return the trace of the Hessian of F, (...)."""
-        return self._sum("trace", x, t)
+        return total(self._pieces, "trace", *self._read(x, t))
 
     def grad(self, x: Any, t: Any) -> Any:
         """Return the gradient of F by x, (..., d)."""
@@ -114,9 +114,6 @@ class Smoothed:
     @cached_property
     def _coarse(self) -> Smoothed:
         return Smoothed(*self._made_of[:3], coarse=True)
-
-    def _sum(self, kind: Kind, x: Any, t: Any) -> Any:
-        return total(self._pieces, kind, *self._read(x, t))
 
     def _read(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return x (..., d) and t (...) as arrays of one library, dtype and leading shape, and its namespace."""
@@ -220,7 +217,7 @@ def averaged_rule(term: Any, z: tuple[sp.Symbol, ...], index: sp.Symbol, choose_
         jumps = term.has(sp.sign, sp.Heaviside, sp.Piecewise)
         bends = term.has(sp.Abs, sp.Max, sp.Min) and not np.allclose(w, w[0])  # equal weights: nodes are samples
         u = u if direction is None else u * direction
-        return AveragedRule(term, z, u, w, index=index, rank=rank, stein=jumps or bends)
+        return AveragedRule(term, z, (u, w), index=index, rank=rank, stein=jumps or bends)
     groups[0] = constant * groups[0]
     rules = list[tuple[Rule, list[int]]]()
     for group in groups:

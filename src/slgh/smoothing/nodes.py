@@ -10,12 +10,15 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_jax_array
 from numpy.typing import NDArray
 
+Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Directions (J, m) and weights (J,)."""
+
 
 class CachedNodes:
     """Directions and weights as arrays of any library. They are cached, so that a captured graph does not copy them."""
 
-    def __init__(self, u: NDArray[Any], w: NDArray[Any]) -> None:
-        self.nodes = u, w
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
         self._cached: dict[Any, tuple[Any, Any]] = {}
 
     def like(self, x: Any) -> tuple[Any, Any]:
@@ -30,9 +33,6 @@ class CachedNodes:
             self._cached[key] = u, w
         return self._cached[key]
 
-
-Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Directions (J, m) and weights (J,)."""
 
 MAX_NODES = 20_000
 """Maximum number of nodes of a rule."""

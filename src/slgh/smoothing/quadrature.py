@@ -112,7 +112,7 @@ class Quadrature:
         """Return f, or its terms, at x + t u for the nodes u; u (J, d); and the weights (J,)."""
         d = 1 if self.separable else x.shape[-1]
         if (d, n) not in self._rules:
-            self._rules[d, n] = CachedNodes(*gauss_hermite(d, n))
+            self._rules[d, n] = CachedNodes(gauss_hermite(d, n))
         u, w = self._rules[d, n].like(x)
         return self._call(x[..., None, :] + t[..., None, None] * u), u, w
 

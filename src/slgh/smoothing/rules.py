@@ -11,11 +11,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import sympy as sp
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from slgh.smoothing.codegen import MAX_OPERANDS, CompiledExpressions
 from slgh.smoothing.gaussian import T, normal_cdf, normal_pdf
-from slgh.smoothing.nodes import CachedNodes, raise_radius
+from slgh.smoothing.nodes import CachedNodes, Nodes, raise_radius
 from slgh.smoothing.parse import DIMENSION
 from slgh.smoothing.time_limit import check_time, run_clock, running_clock
 
@@ -82,15 +81,14 @@ class ClosedFormRule:
         return [None if kind == "grad" and isinstance(g, int) and g == 0 else g for g in found]
 
     def _expressions(self, kind: Kind) -> list[Any]:
-        match kind:
-            case "value":
-                return [self.F]
-            case "grad":
-                return [self._diff(self.F, s) for s in self.z]
-            case "dt":
-                return [self._diff(self.F, T)]
-            case "trace":
-                return [sp.Add(*(self._diff(self._diff(self.F, s), s) for s in self.z))]
+        if kind == "value":
+            return [self.F]
+        if kind == "dt":
+            return [self._diff(self.F, T)]
+        slopes = [self._diff(self.F, s) for s in self.z]
+        if kind == "grad":
+            return slopes
+        return [sp.Add(*(self._diff(slope, s) for slope, s in zip(slopes, self.z, strict=True)))]
 
     def _diff(self, F: Any, s: sp.Symbol) -> Any:
         """Return the derivative of F, with the chain rule through the names."""
@@ -118,22 +116,14 @@ class AveragedRule:
     singular = False
 
     def __init__(
-        self,
-        f: Any,
-        z: Sequence[sp.Symbol],
-        u: NDArray[Any],
-        w: NDArray[Any],
-        *,
-        index: sp.Symbol,
-        rank: int,
-        stein: bool,
+        self, f: Any, z: Sequence[sp.Symbol], nodes: Nodes, *, index: sp.Symbol, rank: int, stein: bool
     ) -> None:
         self.rank, self.stein = rank, stein
         self.indexed = f.has(index)
         arguments = (*z, T, index, DIMENSION)
         self._value = CompiledExpressions(arguments, [f])
         self._grad = CompiledExpressions(arguments, [sp.diff(f, s) for s in z])
-        self._nodes = CachedNodes(u, w)
+        self._nodes = CachedNodes(nodes)
 
     def evaluate(self, kind: Kind, at: BodyInputs) -> list[Any]:
         if kind == "value":
