@@ -95,7 +95,7 @@ def smooth(
             raise
         raise ImportError('`slgh.smooth` needs SymPy: pip install "slgh[formula]".') from error
     if fallback is not None:
-        checks.choice("fallback", fallback, list(FALLBACKS))
+        checks.choice("fallback", fallback, FALLBACKS)
     if nodes is not None:
         checks.count("nodes", nodes)
     if max_seconds is not None:

@@ -16,7 +16,7 @@ from slgh.smoothing.bodies import Body, IndexRange, split_formula
 from slgh.smoothing.errors import NotInClosedForm
 from slgh.smoothing.formula import Formula
 from slgh.smoothing.gaussian import T, as_erf
-from slgh.smoothing.nodes import FALLBACKS, Nodes
+from slgh.smoothing.nodes import Nodes, fallback_nodes
 from slgh.smoothing.pieces import Piece, gradient, total
 from slgh.smoothing.rewrite import NoClosedForm, held_as_exp, present
 from slgh.smoothing.rules import AveragedRule, ClosedFormRule, ProductRule, Rule
@@ -134,9 +134,8 @@ class Smoothed:
         if tuple(t.shape) != shape:
             shape = np.broadcast_shapes(shape, tuple(t.shape))
             x, t = xp.broadcast_to(x, (*shape, x.shape[-1])), xp.broadcast_to(t, shape)
-        if (
-            self._singular
-        ):  # the density of a half-line divides by t: take a t whose square vanishes but is no underflow
+        if self._singular:
+            # The density of a half-line divides by t: take a t whose square is negligible, but does not underflow.
             least = float(xp.finfo(x.dtype).smallest_normal) ** 0.2
             t = xp.where(xp.abs(t) < least, xp.full_like(t, least), t)
         return x, t, xp
@@ -177,6 +176,7 @@ def assemble(
 ) -> tuple[list[Piece], list[Any], bool]:
     """Return the pieces that evaluate F, the terms of its expression, and True if any of them is approximate."""
     pieces, terms, approximate = list[Piece](), list[Any](), False
+    choose_nodes = partial(fallback_nodes, fallback=str(fallback), nodes=nodes, coarse=coarse)
     for body in split_formula(formula):
         check_time()
         closed, definitions, left = smooth_expression(body.expression, body.z)
@@ -190,10 +190,7 @@ def assemble(
         for term, _ in left:
             approximate = True
             own = body.with_placeholders([k for k, s in enumerate(body.z) if s in term.free_symbols])
-            rule = averaged_rule(
-                term, own.z, own.indices.index, partial(FALLBACKS[str(fallback)], nodes=nodes, coarse=coarse)
-            )
-            pieces.append(Piece(body=own, rule=rule))
+            pieces.append(Piece(body=own, rule=averaged_rule(term, own.z, own.indices.index, choose_nodes)))
             terms.append(body.in_formula(sp.Function("Expectation")(term), formula))
     if not pieces:  # the formula is 0
         zero = Body(expression=sp.S.Zero, z=(sp.Symbol("z0", real=True),), indices=IndexRange(offsets=(0,)))

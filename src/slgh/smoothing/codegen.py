@@ -60,11 +60,8 @@ class Printer(LambdaPrinter):  # type: ignore[misc]
     def _print_Piecewise(self, node: Any) -> str:
         text = "nan"
         for value, condition in reversed(node.args):
-            text = (
-                self._print(value)
-                if condition == sp.true
-                else f"where({self._print(condition)}, {self._print(value)}, {text})"
-            )
+            shown = self._print(value)
+            text = shown if condition == sp.true else f"where({self._print(condition)}, {shown}, {text})"
         return text
 
 

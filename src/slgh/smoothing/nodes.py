@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,12 @@ NODES_PER_AXIS = {1: 128, 2: 64, 3: 20, 4: 10}
 
 SAMPLED_PAIRS = 256
 """Default number of antithetic pairs of samples."""
+
+FALLBACKS = ("quadrature", "sampling")
+"""Gauss-Hermite nodes for a term of few variables, or samples.
+
+The samples are the same at every point and radius, so that the sampled F is an ordinary function of x and t.
+"""
 
 
 def raise_radius(t: Any, power: float, xp: Any) -> Any:
@@ -82,27 +87,16 @@ def quasi_normal(m: int, n: int, seed: int = 0) -> Nodes:
     return np.concatenate([u, -u]), np.full(2 * n, 1 / (2 * n))
 
 
-def by_quadrature(m: int, nodes: int | None, *, coarse: bool) -> Nodes:
-    """Return Gauss-Hermite nodes for a term of few variables; `coarse`: half as many per axis."""
-    if m not in NODES_PER_AXIS:
+def fallback_nodes(m: int, *, fallback: str, nodes: int | None, coarse: bool) -> Nodes:
+    """Return the nodes for a term of m variables, as in `FALLBACKS`; `coarse`: half as many per axis, or in all."""
+    sampling = fallback == "sampling"
+    if not sampling and m not in NODES_PER_AXIS:
         raise ValueError(
             f"`fallback` 'quadrature' is for terms of up to {max(NODES_PER_AXIS)} variables, one here has {m}. Pass "
             "fallback='sampling'."
         )
-    n = NODES_PER_AXIS[m] if nodes is None else nodes
-    if n**m > MAX_NODES:
+    n = nodes or (SAMPLED_PAIRS if sampling else NODES_PER_AXIS[m])
+    if not sampling and n**m > MAX_NODES:
         most = int(MAX_NODES ** (1 / m))
         raise ValueError(f"`nodes` must be at most {most} for a term of {m} variables, got nodes={n}.")
-    return gauss_hermite(m, max(1, n // 2) if coarse else n)
-
-
-def by_sampling(m: int, nodes: int | None, *, coarse: bool) -> Nodes:
-    """Return samples; `coarse`: half as many.
-
-    They are the same at every point and radius, so that the sampled F is an ordinary function of x and t.
-    """
-    n = SAMPLED_PAIRS if nodes is None else nodes
-    return quasi_normal(m, max(1, n // 2) if coarse else n)
-
-
-FALLBACKS: dict[str, Callable[..., Nodes]] = {"quadrature": by_quadrature, "sampling": by_sampling}
+    return (quasi_normal if sampling else gauss_hermite)(m, max(1, n // 2) if coarse else n)
