@@ -10,12 +10,9 @@ import numpy as np
 
 from slgh.paper.errata.erratum import Measurement, erratum, listed, ticked
 from slgh.paper.experiment import Tick
-from slgh.paper.experiments.complexity import GAMMA, plan_of_ones
+from slgh.paper.experiments.complexity import GAMMA, ONES, plan_of_ones
 from slgh.problems import PROBLEMS, wells
 from slgh.theory import THEOREMS, Constants, plan
-
-ONES: dict[str, Any] = {"L0": 1.0, "L1": 1.0, "t1": 1.0}
-"""A function whose constants are 1."""
 
 
 @erratum(

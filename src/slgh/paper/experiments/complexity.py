@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from slgh.paper.experiment import Drawing, Findings, Job, Record, Study, Tick
-from slgh.paper.experiments.iterations import Setting
+from slgh.paper.experiments.iterations import Setting, method_of
 from slgh.plotting.style import new_figure, style
 from slgh.plotting.table import Table
 from slgh.problems import Problem, wells
 from slgh.problems.chain import chain
 from slgh.problems.slide import slide
-from slgh.theory import THEOREMS, Plan, largest_nu, plan
+from slgh.theory import THEOREMS, Plan, Theorem, largest_nu, plan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,9 @@ GAMMA = 0.99
 
 SIGMA = 1.0
 """The noise of the stochastic settings."""
+
+ONES: dict[str, Any] = {"L0": 1.0, "L1": 1.0, "t1": 1.0}
+"""Constants of a function that are all 1."""
 
 NOTE = (
     "A bound says that T stays below it; over a finite range, far below it, the exponents of T may exceed those of the "
@@ -288,57 +291,48 @@ def asymptotic(theorem: str, gamma: str) -> list[Measured]:
 def plan_of_ones(name: str, d: int, eps: float, gamma: float) -> Plan:
     """Return the plan of a theorem for a function whose constants are all 1."""
     theorem = THEOREMS[name]
-    nu = largest_nu(theorem, L1=1.0, d=d, eps=eps) / 2 if theorem.factor > 1 else 0.0
-    return plan(
-        "slgh_r" if theorem.order == "first" else "zoslgh_r",
-        L0=1.0,
-        L1=1.0,
-        d=d,
-        t1=1.0,
-        span=1.0,
-        eps=eps,
-        gamma=gamma,
-        sigma=1.0 if theorem.stochastic else 0.0,
-        nu=nu,
-        floor=None if nu else 0.0,
-    )
+    noise = largest_noise(theorem, L1=1.0, d=d, eps=eps)
+    floor = None if noise["nu"] else 0.0
+    return plan(method_of(theorem), **ONES, **noise, d=d, span=1.0, eps=eps, gamma=gamma, floor=floor)
+
+
+def largest_noise(theorem: Theorem, *, L1: float, d: int, eps: float) -> dict[str, Any]:
+    """Return the noise sigma of f, and half of the largest error nu, with which a theorem reaches eps."""
+    return {
+        "sigma": SIGMA if theorem.stochastic else 0.0,
+        "nu": largest_nu(theorem, L1=L1, d=d, eps=eps) / 2 if theorem.factor > 1 else 0.0,
+    }
 
 
 def measure(cell: Cell, function: str, d: int) -> list[Measured]:
     """Measure all T of a cell for one function and d."""
     theorem, problem, eps = THEOREMS[cell.theorem], FUNCTIONS[function](d), cell.eps[function]
     F: Any = problem.smooth
-    setting = Setting(
-        theorem=theorem,
-        problem=problem,
-        t1=T1[function],
-        sigma=SIGMA if theorem.stochastic else 0.0,
-        nu=largest_nu(theorem, L1=F.L1, d=d, eps=min(eps)) / 2 if theorem.factor > 1 else 0.0,
-        seeds=cell.seeds,
-    )
-    grids = [("constant", GAMMA, eps), *(("tuned", theorem.tuned(d, e), (e,)) for e in (eps[0], eps[-1]))]
-    return [
-        Measured(
-            theorem=cell.theorem,
-            function=function,
-            gamma=kind,
-            d=d,
-            eps=e,
-            T=T,
-            bound=setting.plan(eps=e, gamma=gamma).T,
-        )
-        for kind, gamma, some in grids
-        for e, T in setting.least(gamma, some, cell.max_length.get(function, 2048)).items()
-    ]
+    noise = largest_noise(theorem, L1=F.L1, d=d, eps=min(eps))
+    setting = Setting(theorem=theorem, problem=problem, t1=T1[function], seeds=cell.seeds, **noise)
+    length = cell.max_length.get(function, 2048)
+    found = measure_setting(setting, function, "constant", GAMMA, eps, length)
+    for e in (eps[0], eps[-1]):
+        found += measure_setting(setting, function, "tuned", theorem.tuned(d, e), [e], length)
+    return found
 
 
 def measure_worst_case(n: int) -> list[Measured]:
     """Measure T of Theorem 3.4 on a chain of n links, all of which must be closed for eps = 0.2 / sqrt(n)."""
-    problem, eps = chain(n), 0.2 * n**-0.5
-    setting = Setting(theorem=THEOREMS["3.4"], problem=problem, t1=problem.parameters["t1"], sigma=0.0, nu=0.0, seeds=1)
-    (T,) = setting.least(GAMMA, [eps], 100 * n).values()
-    bound = setting.plan(eps=eps, gamma=GAMMA).T
-    return [Measured(theorem="3.4", function=WORST_CASE, gamma="constant", d=n, eps=eps, T=T, bound=bound)]
+    problem = chain(n)
+    setting = Setting(theorem=THEOREMS["3.4"], problem=problem, t1=problem.parameters["t1"])
+    return measure_setting(setting, WORST_CASE, "constant", GAMMA, [0.2 * n**-0.5], 100 * n)
+
+
+def measure_setting(
+    setting: Setting, function: str, kind: str, gamma: float, eps: Sequence[float], max_length: int
+) -> list[Measured]:
+    """Measure T for each eps, with a gamma of this kind, "constant" or "tuned"."""
+    about: dict[str, Any] = {"theorem": setting.theorem.name, "function": function, "gamma": kind}
+    return [
+        Measured(**about, d=setting.problem.d, eps=e, T=T, bound=setting.plan(eps=e, gamma=gamma).T)
+        for e, T in setting.least(gamma, eps, max_length).items()
+    ]
 
 
 def exponents(measured: Sequence[Measured]) -> Exponents:

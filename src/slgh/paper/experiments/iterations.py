@@ -28,15 +28,15 @@ class Setting:
     theorem: Theorem
     problem: Problem
     t1: float
-    sigma: float
-    nu: float
-    seeds: int
+    sigma: float = 0.0
+    nu: float = 0.0
+    seeds: int = 1
 
     def plan(self, **options: Any) -> Plan:
         """Return the theorem's parameters for it."""
         F: Any = self.problem.smooth
         return plan(
-            "slgh_r" if self.theorem.order == "first" else "zoslgh_r",
+            method_of(self.theorem),
             L0=F.L0,
             L1=F.L1,
             d=self.problem.d,
@@ -86,6 +86,11 @@ class Setting:
             return {e: first_below(seen, k0, e, argmin=argmin) for e, k0 in zip(eps, k0s, strict=True)}
 
         return read(self.squares(gamma, max(k0s), max_length, lambda seen: None not in read(seen).values()))
+
+
+def method_of(theorem: Theorem) -> str:
+    """Return the method that a theorem is about."""
+    return "slgh_r" if theorem.order == "first" else "zoslgh_r"
 
 
 def run_seeds(fun: Any, x0: NDArray[Any], seeds: int, follow: Callable[[Any], Any], **parameters: Any) -> Result:
