@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
 from slgh.paper.experiment import Tick, require_complete
@@ -11,6 +13,11 @@ from slgh.paper.experiments.paper_table import PaperTable, run_row
 from slgh.result import Result
 
 Item = TypeVar("Item")
+
+TEXTS: dict[str, dict[str, Any]] = tomllib.loads(
+    files("slgh.paper.errata").joinpath("errata.toml").read_text(encoding="utf-8")
+)
+"""Texts of the errata by name."""
 
 
 class Measurement(NamedTuple):
@@ -35,9 +42,9 @@ class Erratum:
     random: bool = False
 
 
-def erratum(name: str, **declared: Any) -> Callable[[Callable[..., Measurement]], Erratum]:
-    """Decorator: make an `Erratum` of the function that measures it."""
-    return lambda measure: Erratum(name=name, measure=measure, **declared)
+def erratum(name: str) -> Callable[[Callable[..., Measurement]], Erratum]:
+    """Decorator: make an `Erratum` of the function that measures it, with the texts of this name."""
+    return lambda measure: Erratum(name=name, measure=measure, **TEXTS[name])
 
 
 def run_variant(table: PaperTable, label: str, *, seeds: int = 1, **changes: Any) -> Result:

@@ -25,14 +25,7 @@ PRINTED_Y = 8.33e-3
 """|y| of ZOSLGH_d in Table 6."""
 
 
-@erratum(
-    "the slope in t, run",
-    where="Algorithms 2 and 3",
-    says="t steps along what is called dF/dt and is tr Hess F",
-    takes='the same by default, slope="trace"; slope="exact" is dF/dt',
-    prints="in the hole",
-    random=True,
-)
+@erratum("the slope in t, run")
 def slope(tick: Tick, *, seeds: int = 200) -> Measurement:
     """Share of seeds in the hole when t steps along tr Hess F, and along dF/dt, with one sample and with ten."""
     found: dict[str, list[float]] = {"trace": [], "exact": []}
@@ -43,14 +36,7 @@ def slope(tick: Tick, *, seeds: int = 200) -> Measurement:
     return Measurement(found, f"in the hole {trace} with M = 1 / 10", f"{exact} along dF/dt")
 
 
-@erratum(
-    "the hole's methods",
-    where="D.4, Table 6",
-    says="SLGH_r and SLGH_d, which are first-order (Section 5: ZOSLGH)",
-    takes="the zeroth-order ones",
-    prints="(-0.248, 2.38e-2), (-2.959, -2.18e-3), (9.319, 8.33e-3)",
-    random=True,
-)
+@erratum("the hole's methods")
 def order(tick: Tick) -> Measurement:
     """Largest |y| of first-order runs, by quadrature, and median |y| of zeroth-order ones, for each row."""
     problem, found = hole(), {"first": list[float](), "zeroth": list[float](), "x": list[float]()}
@@ -69,7 +55,7 @@ def order(tick: Tick) -> Measurement:
     return Measurement(found, f"{points}, |y| below {largest:.0e}", f"median |y| {listed(found['zeroth'], '.1g')}")
 
 
-@erratum("the hole's minibatch", where="D.4", says="none", takes="M = 10, that of the attack", random=True)
+@erratum("the hole's minibatch")
 def minibatch(tick: Tick, *, samples: Sequence[int] = (1, 10, 100)) -> Measurement:
     """Rows of Table 6 within the interval over seeds, and the share of seeds in the hole, for several minibatches."""
     inside: dict[int, list[bool]] = {M: [] for M in samples}
@@ -87,14 +73,7 @@ def minibatch(tick: Tick, *, samples: Sequence[int] = (1, 10, 100)) -> Measureme
     return Measurement(found, "; ".join(said.values()), ours)
 
 
-@erratum(
-    "the hole's floor",
-    where="D.4, Algorithms 2 and 3",
-    says="eps', sufficiently small; the algorithms' inputs call it eps",
-    takes="eps' = 0.02",
-    prints="|y| = 8.33e-3, f = -56.670",
-    random=True,
-)
+@erratum("the hole's floor")
 def floor(tick: Tick, *, floors: Sequence[float] = (1e-3, 0.01, 0.02, 0.05, 0.2), seeds: int = 200) -> Measurement:
     """Share of seeds that end with |y| as large as printed, and with f as printed, for several floors."""
     found: dict[str, list[float]] = {"floor": list(floors), "y": [], "f": []}
@@ -110,14 +89,7 @@ def floor(tick: Tick, *, floors: Sequence[float] = (1e-3, 0.01, 0.02, 0.05, 0.2)
     return Measurement(found, "; ".join(said.values()), ours)
 
 
-@erratum(
-    "SLGH_d and SLGH_d",
-    where="D.4",
-    says="SLGH_d outperforms SLGH_d",
-    takes="SLGH_d outperforms SLGH_r",
-    prints="-5.52e-3 / 0.175 / -56.670",
-    random=True,
-)
+@erratum("SLGH_d and SLGH_d")
 def better(tick: Tick, *, seeds: int = 50) -> Measurement:
     """Median f of the three rows."""
     found = {label: float(np.median(run_variant(HOLE, label, seeds=seeds).fun)) for label in ticked(LABELS, tick)}

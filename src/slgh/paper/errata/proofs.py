@@ -15,12 +15,7 @@ from slgh.problems import PROBLEMS, wells
 from slgh.theory import THEOREMS, Constants, plan
 
 
-@erratum(
-    "Assumption A1",
-    where="Section 3, Appendix D",
-    says="f is bounded in the mean, Lipschitz and smooth on R^d",
-    takes="no test function of Appendix D is; wells are, for the theorems",
-)
+@erratum("Assumption A1")
 def assumption(tick: Tick) -> Measurement:
     """Slopes of the test functions far away, Ackley's curvature next to 0, and the constants of wells."""
     slopes = {}
@@ -38,12 +33,7 @@ def assumption(tick: Tick) -> Measurement:
     )
 
 
-@erratum(
-    "A1 and convexity",
-    where="Sections 1 and 2",
-    says="F(., t) is almost convex for large t",
-    takes="under A1 (i) F is bounded, and a bounded convex function is constant",
-)
+@erratum("A1 and convexity")
 def convexity(tick: Tick, *, radii: Sequence[float] = (1.0, 10.0, 100.0)) -> Measurement:
     """Least curvature of the smoothed wells along a line, relative to the largest, for growing t."""
     F: Any = wells().smooth
@@ -61,12 +51,7 @@ TABLE_1 = {"3.4": (2, 1.5), "3.5": (4, 1.0), "4.1": (2, 2.0), "4.2": (4, 2.0), "
 """Exponents of 1/eps and d in Table 1 at constant gamma, of the first term if there are two."""
 
 
-@erratum(
-    "Table 1's rows",
-    where="Table 1, Section 3.3",
-    says="at constant gamma T grows as d^q; Theorems 3.4 / 3.5 / 4.1 / 4.2 / C.1 / C.2",
-    takes="where 1/(1-gamma) = O(1), as assumed, both rows are the same as eps falls to 0",
-)
+@erratum("Table 1's rows")
 def table_1(tick: Tick) -> Measurement:
     """Exponents of the theorems' explicit T at constant gamma as eps falls to 0 and d grows."""
     found = {}
@@ -81,12 +66,7 @@ def table_1(tick: Tick) -> Measurement:
     )
 
 
-@erratum(
-    "the tuned gamma",
-    where="Theorem 3.4's proof",
-    says="gamma <= d^(-3 eps^2/2)",
-    takes="an upper bound: as an equation it tends to 1, and 1/(1-gamma) is not O(1)",
-)
+@erratum("the tuned gamma")
 def tuned(tick: Tick, *, d: int = 100, eps: Sequence[float] = (0.1, 0.01, 0.001)) -> Measurement:
     """The tuned gamma of Theorem 3.4 taken as an equation: 1/(1 - gamma) and the resulting T; and T at 0.9."""
     gammas = [THEOREMS["3.4"].tuned(d, e) for e in eps]
@@ -100,12 +80,7 @@ def tuned(tick: Tick, *, d: int = 100, eps: Sequence[float] = (0.1, 0.01, 0.001)
     )
 
 
-@erratum(
-    "the floor in the theorems",
-    where="B.2",
-    says="eps' sufficiently close to 0",
-    takes="eps' goes with eps and T, or stays in the bound",
-)
+@erratum("the floor in the theorems")
 def residue(tick: Tick, *, d: int = 10, eps: float = 0.2) -> Measurement:
     """T of Theorem 3.4 without a floor, and the |grad f| that no T gets below with one."""
     floors = [1e-3, 1e-2]
@@ -118,12 +93,7 @@ def residue(tick: Tick, *, d: int = 10, eps: float = 0.2) -> Measurement:
     )
 
 
-@erratum(
-    "the beginning of the sum",
-    where="B.2, B.3, C",
-    says="f(x_(k0+1)) - f* is a constant",
-    takes="bounded by the range of f, or by f(x_1) - f* and the growth of the burn-in",
-)
+@erratum("the beginning of the sum")
 def beginning(tick: Tick, *, d: int = 10, eps: float = 0.1) -> Measurement:
     """T of Theorem 4.2 if f(x_(k0+1)) - f* is 1 as f(x_1) - f* is, and if the burn-in may raise it."""
     common: dict[str, Any] = ONES | {"d": d, "gap": 1.0, "eps": eps, "gamma": GAMMA, "sigma": 1.0, "floor": 0.0}
@@ -135,12 +105,7 @@ def beginning(tick: Tick, *, d: int = 10, eps: float = 0.1) -> Measurement:
     )
 
 
-@erratum(
-    "2 nu in every iteration",
-    where="C.3",
-    says="2 nu (T - k0), so that Theorem C.2's right-hand side grows with T",
-    takes="2 nu where t changes",
-)
+@erratum("2 nu in every iteration")
 def two_nu(tick: Tick, *, nu: float = 1e-4, lengths: Sequence[int] = (10**4, 10**5, 10**6)) -> Measurement:
     """Right-hand side of Theorem C.2 with 2 nu in every iteration, and only where t changes."""
     printed, ours = [], []
@@ -153,7 +118,7 @@ def two_nu(tick: Tick, *, nu: float = 1e-4, lengths: Sequence[int] = (10**4, 10*
     return Measurement(found, f"T = {listed(lengths, '.0e')}: {listed(printed, '.2g')}", listed(ours, ".2g"))
 
 
-@erratum("4 nu", where="C.2, C.3", says="f(x_(k0+1)) - f* + 4 nu", takes="2 nu")
+@erratum("4 nu")
 def four_nu(tick: Tick, *, nu: float = 1e-3) -> Measurement:
     """Largest fall of F' between two points where F does not fall, in units of nu: f = 0, f' = nu sign(x)."""
     high, low = (nu * math.erf(x / (0.1 * math.sqrt(2))) for x in (5.0, -5.0))
@@ -161,12 +126,7 @@ def four_nu(tick: Tick, *, nu: float = 1e-3) -> Measurement:
     return Measurement({"units": units}, "4 nu", f"{units:.3f} nu in the worst case, f' = nu sign(x)")
 
 
-@erratum(
-    "a division by 0",
-    where="B.3, Theorem 4.2",
-    says="dividing by beta - 2(d+4) L1 beta^2",
-    takes="beta - (d+4) L1 beta^2",
-)
+@erratum("a division by 0")
 def divisor(tick: Tick, *, d: int = 10) -> Measurement:
     """The divisor in the proof of Theorem 4.2, at its own step, and the right one."""
     c, theorem = Constants(**ONES, d=d), THEOREMS["4.2"]
@@ -179,7 +139,7 @@ def divisor(tick: Tick, *, d: int = 10) -> Measurement:
     )
 
 
-@erratum("two lost squares", where="C.3", says="beta_k in two terms of the rearranged sum", takes="beta_k^2")
+@erratum("two lost squares")
 def squares(tick: Tick, *, d: int = 1000, nu: float = 1e-6) -> Measurement:
     """Limit of the right-hand side of Theorem C.2 as T grows, with the two lost squares and without."""
     c, theorem = Constants(**ONES, d=d, nu=nu, floor=math.sqrt(nu)), THEOREMS["C.2"]
