@@ -25,7 +25,8 @@ import torch
 from slgh.attack import AttackResult, attack
 from slgh.files import write_text
 from slgh.paper.attack.settings import PAPER
-from slgh.paper.networks.datasets import load_images, shipped_images
+from slgh.paper.networks.datasets import shipped_images
+from slgh.paper.networks.image_files import load_images
 from slgh.paper.networks.networks import network
 
 ROWS = Path(__file__).parents[1] / "docs" / "reproduced" / "attack"

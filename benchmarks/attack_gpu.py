@@ -27,14 +27,14 @@ PEAK = 66.9e12
 
 def flops(spec: NetworkSpec) -> int:
     """Multiplications and additions for one image."""
-    a, half = spec.side - 2, (spec.side - 4) // 2
+    a, half = spec.dataset.side - 2, (spec.dataset.side - 4) // 2
     convolutions = [
-        (a, spec.channels, spec.c1),
+        (a, spec.dataset.channels, spec.c1),
         (a - 2, spec.c1, spec.c1),
         (half - 2, spec.c1, spec.c2),
         (half - 4, spec.c2, spec.c2),
     ]
-    dense = [(spec.c2 * spec.last_side**2, spec.h), (spec.h, spec.h), (spec.h, len(spec.classes))]
+    dense = [(spec.c2 * spec.last_side**2, spec.h), (spec.h, spec.h), (spec.h, len(spec.dataset.classes))]
     return sum(2 * 9 * side**2 * i * o for side, i, o in convolutions) + sum(2 * i * o for i, o in dense)
 
 
@@ -118,7 +118,7 @@ def main() -> None:
     B, M = options.images, options.samples
     N = B * (M + 1)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, B = {B}, M = {M}: {N} images an iteration\n")
-    print("| | " + " | ".join(NETWORKS[name].title for name in NETWORKS) + " |\n|---|" + "---|" * len(NETWORKS))
+    print("| | " + " | ".join(NETWORKS[name].dataset.title for name in NETWORKS) + " |\n|---|" + "---|" * len(NETWORKS))
     rows: dict[str, list[str]] = {}
 
     def put(row: str, text: str) -> None:
@@ -127,7 +127,7 @@ def main() -> None:
     profiles = {}
     for name, spec in NETWORKS.items():
         net = network(name).cuda()
-        x = torch.rand(N, spec.channels, spec.side, spec.side, device="cuda") - 0.5
+        x = torch.rand(N, *spec.dataset.shape, device="cuda") - 0.5
         iteration = an_iteration(name, net, B, M)
         with torch.no_grad():
             ours, theirs = replayed(lambda net=net, x=x: net(x)), replayed(lambda net=net, x=x: plain(net, x))
@@ -156,7 +156,7 @@ def main() -> None:
     for row, cells in rows.items():
         print(f"| {row} | " + " | ".join(cells) + " |")
     for name, kernels in profiles.items():
-        print(f"\n{NETWORKS[name].title}, microseconds an iteration by kernel:\n\n| kernel | µs |\n|---|---|")
+        print(f"\n{NETWORKS[name].dataset.title}, microseconds an iteration by kernel:\n\n| kernel | µs |\n|---|---|")
         for kernel, spent in kernels:
             print(f"| `{kernel[:70]}` | {spent:.1f} |")
 

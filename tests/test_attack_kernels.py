@@ -25,8 +25,8 @@ def full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pictures(name: str, n: int) -> Any:
-    spec = NETWORKS[name]
-    return torch.rand(n, spec.channels, spec.side, spec.side, generator=torch.Generator().manual_seed(0)).cuda() - 0.5
+    shape = NETWORKS[name].dataset.shape
+    return torch.rand(n, *shape, generator=torch.Generator().manual_seed(0)).cuda() - 0.5
 
 
 @both_networks
@@ -67,7 +67,7 @@ def test_the_objective_is_the_same(name: str, targeted: bool, outputs: str, monk
 
     asked = QueriedModel(
         model=model,
-        shape=(spec.channels, spec.side, spec.side),
+        shape=spec.dataset.shape,
         low=-0.5,
         high=0.5,
         outputs=outputs,

@@ -24,7 +24,8 @@ import pytest
 from numpy.typing import NDArray
 
 from slgh.paper.networks import datasets as module
-from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
+from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
+from slgh.paper.networks.image_files import load_images
 
 every_set = pytest.mark.parametrize("name", ["mnist", "cifar10"])
 

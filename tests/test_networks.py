@@ -281,6 +281,13 @@ def test_without_safetensors_the_extra_is_named(monkeypatch: pytest.MonkeyPatch,
 
 def test_a_spec_says_what_a_network_reads() -> None:
     spec = NETWORKS["cifar10"]
-    assert (spec.title, spec.channels, spec.side, spec.c1, spec.c2, spec.h) == ("CIFAR-10", 3, 32, 64, 128, 256)
-    assert spec.classes[3] == "cat"
+    assert (spec.dataset.title, spec.dataset.channels, spec.dataset.side, spec.c1, spec.c2, spec.h) == (
+        "CIFAR-10",
+        3,
+        32,
+        64,
+        128,
+        256,
+    )
+    assert spec.dataset.classes[3] == "cat"
     assert Network(spec).spec is networks.NETWORKS["cifar10"]

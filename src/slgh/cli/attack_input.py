@@ -26,7 +26,8 @@ from slgh.cli.user_code import failed, load
 from slgh.method import METHODS, SLOTS
 from slgh.paper.attack.settings import METHODS as PAPER_METHODS
 from slgh.paper.attack.settings import PAPER
-from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
+from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
+from slgh.paper.networks.image_files import load_images
 
 OUR_PIXELS = (-0.5, 0.5)
 """The range that our networks read."""

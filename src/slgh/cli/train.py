@@ -15,7 +15,8 @@ from slgh.cli.errors import INTERRUPTED, Unwritten, fail
 from slgh.cli.options import TrainOptions
 from slgh.cli.output import console, read_output, refuse_unwritable, show, write_json
 from slgh.engine.checkpoint import OtherRun
-from slgh.paper.networks.datasets import DATASETS, load_images
+from slgh.paper.networks.datasets import DATASETS
+from slgh.paper.networks.image_files import load_images
 
 
 def train(options: TrainOptions) -> int | None:

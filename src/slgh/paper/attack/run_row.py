@@ -27,7 +27,8 @@ from slgh.files import to_json
 from slgh.paper.attack.printed import VARIANTS, MethodVariant, PaperAttack, substitutes
 from slgh.paper.attack.settings import PAPER
 from slgh.paper.experiment import Record, Tick, require_complete
-from slgh.paper.networks.datasets import DATASETS, ImageSet, load_images, shipped_images
+from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
+from slgh.paper.networks.image_files import load_images
 
 PIXELS = (-0.5, 0.5)
 """Range of the networks' inputs."""
