@@ -1,10 +1,12 @@
-"""The attacks as the paper prints them: numbers of Tables 2 and 9, images of its figures and grids."""
+"""The attacks as the paper prints them, and the rows to run for them."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 from slgh.paper.attack.settings import METHODS, PAPER
@@ -71,9 +73,9 @@ class PrintedFigure:
     """A figure of the paper: "total" loss or "distortion" of some rows over the iterations, one panel per image."""
 
     number: int
-    ids: tuple[int, ...]
+    ids: Sequence[int]
     column: str = "total"
-    rows: tuple[str, ...] = PAPER_ROWS
+    rows: Sequence[str] = PAPER_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +86,13 @@ class PaperAttack:
     table: int
     """Number of the table with these `rows`."""
     rows: Mapping[str, PrintedRow]
-    variants: tuple[str, ...]
+    variants: list[str]
     """Rows to run."""
-    figures: tuple[PrintedFigure, ...]
+    figures: Sequence[PrintedFigure]
     grid_table: int
     """Number of the table that is a grid of images, with these IDs and cells."""
-    grid_ids: tuple[int, ...]
-    grid: Mapping[str, tuple[str, ...]]
+    grid_ids: Sequence[int]
+    grid: Mapping[str, Sequence[str]]
     """Predicted class and distortion of each image."""
 
     @property
@@ -130,61 +132,20 @@ def substitutes(wanted: Sequence[int], there: Sequence[int]) -> list[tuple[int, 
     return found
 
 
-MNIST = PaperAttack(
-    data="mnist",
-    table=9,
-    rows={
-        "zosgd": PrintedRow("67", "1171 ± 1954", "4.83 ± 4.13", "73.60 ± 102.70"),
-        "zoadamm": PrintedRow("71", "261 ± 1068", "4.25 ± 3.36", "67.49 ± 100.25"),
-        "zogradopt": PrintedRow("84", "6166 ± 4354", "5.16 ± 2.28", "28.25 ± 65.35"),
-        "zoslgh_r": PrintedRow("96", "1537 ± 277", "4.32 ± 2.44", "11.83 ± 37.88"),
-        "zoslgh_d": PrintedRow("96", "1342 ± 242", "4.37 ± 2.58", "12.09 ± 38.56"),
-    },
-    variants=(*PAPER_ROWS, "zoslgh_d_shared"),
-    figures=(
-        PrintedFigure(number=1, ids=(32, 45, 95)),
-        PrintedFigure(number=16, ids=(7, 58, 18, 94, 61, 30, 68, 82)),
-        PrintedFigure(number=17, ids=(61, 30, 68, 82), column="distortion"),
-    ),
-    grid_table=10,
-    grid_ids=(10, 21, 48, 83),
-    grid={
-        "zosgd": ("0 (fail.), 4.1e-7", "5, 1.194", "9, 1.183", "7 (fail.), 1.8e-4"),
-        "zoadamm": ("0 (fail.), 4.9e-14", "5, 1.334", "9, 1.100", "7 (fail.), 4.0e-14"),
-        "zogradopt": ("2, 3.898", "5, 1.378", "9, 1.903", "9, 6.379"),
-        "zoslgh_r": ("2, 3.867", "5, 1.261", "9, 1.106", "9, 6.075"),
-        "zoslgh_d": ("2, 4.048", "5, 1.222", "9, 1.059", "9, 5.722"),
-    },
-)
-"""Tables 9 and 10, and Figures 1, 16 and 17."""
+def read_printed() -> dict[str, PaperAttack]:
+    """Read the attacks from the data file."""
+    found = tomllib.loads(files("slgh.paper.attack").joinpath("printed.toml").read_text(encoding="utf-8"))
+    return {
+        data: PaperAttack(
+            **printed
+            | {
+                "data": data,
+                "rows": {name: PrintedRow(*cells) for name, cells in printed["rows"].items()},
+                "figures": [PrintedFigure(**figure) for figure in printed["figures"]],
+            }
+        )
+        for data, printed in found.items()
+    }
 
-CIFAR10 = PaperAttack(
-    data="cifar10",
-    table=2,
-    rows={
-        "zosgd": PrintedRow("88", "835 ± 1238", "0.076 ± 0.085", "27.70 ± 74.80"),
-        "zoadamm": PrintedRow("85", "3335 ± 2634", "0.050 ± 0.055", "20.24 ± 62.48"),
-        "zogradopt": PrintedRow("65", "6789 ± 1901", "0.249 ± 0.159", "41.45 ± 76.04"),
-        "zoslgh_r": PrintedRow("93", "4979 ± 756", "0.246 ± 0.178", "14.26 ± 54.61"),
-        "zoslgh_d": PrintedRow("92", "4436 ± 805", "0.150 ± 0.084", "16.49 ± 58.69"),
-    },
-    variants=(*PAPER_ROWS, "zoslgh_d_shared", "zoslgh_r_0.995"),
-    figures=(
-        PrintedFigure(number=1, ids=(56, 34, 102)),
-        PrintedFigure(number=13, ids=(1, 16, 37, 7, 51, 96, 39, 104, 14, 41)),
-        PrintedFigure(number=14, ids=(39, 104, 14, 41), column="distortion"),
-        PrintedFigure(number=15, ids=(8, 66, 105, 89), rows=("zosgd", "zoslgh_r_0.995", "zoslgh_r")),
-    ),
-    grid_table=8,
-    grid_ids=(39, 79, 89, 115),
-    grid={
-        "zosgd": ("dog (fail.), 6.7e-5", "airplane, 0.154", "truck (fail.), 5.6e-5", "horse, 4.5e-3"),
-        "zoadamm": ("dog (fail.), 0.226", "airplane, 0.145", "truck (fail.), 0.131", "horse, 1.6e-3"),
-        "zogradopt": ("cat, 0.304", "airplane, 0.254", "truck (fail.), 1.1e-30", "horse, 0.192"),
-        "zoslgh_r": ("cat, 0.540", "airplane, 0.212", "automobile, 0.282", "horse, 0.076"),
-        "zoslgh_d": ("cat, 0.359", "airplane, 0.174", "automobile, 0.241", "horse, 0.075"),
-    },
-)
-"""Tables 2 and 8, and Figures 1, 13, 14 and 15."""
 
-ATTACKS: dict[str, PaperAttack] = {"mnist": MNIST, "cifar10": CIFAR10}
+ATTACKS = read_printed()
