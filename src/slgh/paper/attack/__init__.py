@@ -71,11 +71,9 @@ def run_rows(
     for run in table.runs():
         if run.seed not in wanted or run.name not in (methods or paper.variants):
             continue
-        record = row_cache.read(run, table.rows)
-        before = record is not None
-        if record is None:
-            record = row_cache.run_and_keep(run, device, table.rows, lambda share: None)
+        kept = row_cache.read(run, table.rows)
+        record = kept or row_cache.run_and_keep(run, device, table.rows, lambda share: None)
         won = 100 * sum(record["success"]) / len(record["success"])
-        progress(f"{data}: {run.label}: {won:.0f} % in {record['seconds']:g} s{', kept before' if before else ''}")
+        progress(f"{data}: {run.label}: {won:.0f} % in {record['seconds']:g} s{', kept before' if kept else ''}")
         found.append(record)
     return found

@@ -173,7 +173,7 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
         "queries": result.queries,
     }
     if run.seed == 0:
-        record["curves"] = curves(run, chosen.ids, result)
+        record["curves"] = curves(run, chosen, result)
         record["grid"] = grid(run.paper, chosen, result, model)
     found: Record = json.loads(to_json(record))
     return found
@@ -188,19 +188,15 @@ def rounded(values: ArrayLike, digits: int) -> list[float]:
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, float).ravel()]
 
 
-def positions(ids: NDArray[np.int64]) -> dict[int, int]:
-    return {int(each): k for k, each in enumerate(ids)}
-
-
-def curves(run: RowRun, ids: NDArray[np.int64], result: AttackResult) -> dict[str, Any]:
+def curves(run: RowRun, chosen: ImageSet, result: AttackResult) -> dict[str, Any]:
     """Return total loss and distortion over the iterations, up to the end, of the images shown in the figures."""
-    recorded, place = result.history["iteration"], positions(ids)
+    recorded, place = result.history["iteration"], chosen.place
     keep = np.unique(np.linspace(0, len(recorded) - 1, CURVE_POINTS).round().astype(int))
     ends = {"total": result.last_total, "distortion": result.last_distortion}
     return {"iteration": [*recorded[keep].tolist(), run.iterations]} | {
         column: {
             str(each): rounded(np.append(result.history[column][keep, place[each]], end[place[each]]), CURVE_DIGITS)
-            for each in run.paper.curve_ids(column, ids.tolist())
+            for each in run.paper.curve_ids(column, chosen.ids.tolist())
         }
         for column, end in ends.items()
     }
@@ -208,7 +204,7 @@ def curves(run: RowRun, ids: NDArray[np.int64], result: AttackResult) -> dict[st
 
 def grid(paper: PaperAttack, chosen: ImageSet, result: AttackResult, model: Any) -> dict[str, Any]:
     """Return the images of the grid: the original, and the least distorted adversarial one or else the last iterate."""
-    classes, place = DATASETS[paper.data].classes, positions(chosen.ids)
+    classes, place = DATASETS[paper.data].classes, chosen.place
     rows = [place[shown] for _, shown in substitutes(paper.grid_ids, chosen.ids.tolist())]
     adversarial = backend_of(result.images).host(result.images)
     last, last_seen = last_images(chosen, result, model, rows)

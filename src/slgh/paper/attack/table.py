@@ -91,29 +91,20 @@ class AttackTable:
         return sizes | {"weights": weights_of(self.paper.data, self.weights)}
 
     def full(self, **given: Any) -> AttackTable:
-        """Return this experiment at the paper's size, apart from the given sizes."""
+        """Return this experiment at the paper's size, apart from what is given."""
         return replace(self, **{"images": IMAGES, "iterations": self.paper.T, "seeds": SEEDS} | given)
 
-    def asked(
-        self,
-        *,
-        device: str | None = None,
-        weights: Path | None = None,
-        folder: Path | None = None,
-        rows: Path | None = None,
-        **sizes: int | None,
-    ) -> AttackTable:
-        """Return this experiment with a user's options.
+    def asked(self, *, device: str | None = None, **options: Any) -> AttackTable:
+        """Return this experiment with a user's options, where None means not given.
 
         Sizes (`seeds`, `images`, `iterations`) that are not given are the paper's if its rows are in the cache or if
         there is a GPU to run them; otherwise they are those of this reduced experiment.
         """
-        given: dict[str, Any] = {name: size for name, size in sizes.items() if size is not None}
-        own = replace(self, weights=weights, folder=folder, rows=rows, **given)
-        full = own.full(**given)
+        given = {name: value for name, value in options.items() if value is not None}
+        own, full = replace(self, **given), self.full(**given)
         if full.missing() == 0:
             return full
-        if weights is not None:
+        if full.weights is not None:
             full.runs()[0].chosen()  # report bad files before anything is run
         from slgh.paper.networks.networks import usable_device
 

@@ -113,6 +113,11 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def place(self) -> dict[int, int]:
+        """Position in this set of each id."""
+        return {int(each): k for k, each in enumerate(self.ids)}
+
     def pixels(self) -> NDArray[np.float32]:
         """Return the input of the networks: float32 (N, C, H, W) in [-0.5, 0.5], x / 255 - 0.5."""
         return self.images.astype(np.float32) / np.float32(255) - np.float32(0.5)
@@ -126,7 +131,7 @@ class ImageSet:
         wanted = np.atleast_1d(np.asarray(ids))
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
             raise TypeError(f"`ids` must be integers, got {checks.show(ids)}.")
-        place = {int(each): k for k, each in enumerate(self.ids)}
+        place = self.place
         missing = [str(each) for each in wanted if int(each) not in place]
         if missing:
             listed = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
