@@ -19,7 +19,7 @@ from slgh.attack import attack
 from slgh.cli import app
 from slgh.files import to_json
 from slgh.paper import DEFAULT, EXPERIMENTS
-from slgh.paper.attack import ATTACKS, REDUCED, AttackTable, run_rows
+from slgh.paper.attack import ATTACK_TABLES, ATTACKS, AttackTable, run_rows
 from slgh.paper.attack import row_cache as kept
 from slgh.paper.attack import run_row as row_module
 from slgh.paper.attack.claims import Claim, bootstrap, claims_table, judge, paired, shared_table
@@ -514,7 +514,7 @@ def test_what_is_not_said_is_the_papers_on_a_gpu_and_reduced_on_a_cpu(
     def sizes(table: AttackTable) -> tuple[int, int, int, str]:
         return table.images, table.iterations, table.seeds, table.device
 
-    experiment = REDUCED["cifar10"]
+    experiment = ATTACK_TABLES["cifar10"]
     keep(full(CIFAR10, seeds=3), tmp_path)
     assert sizes(experiment.asked(rows=tmp_path)) == (100, 10_000, 3, "cpu")
     assert sizes(experiment.asked(rows=tmp_path, device="cpu", seeds=4)) == (2, 1000, 4, "cpu")
@@ -532,7 +532,7 @@ def test_a_full_run_that_is_not_complete_is_told_where_it_cannot_be_completed(
     keep(full(MNIST, seeds=3), tmp_path)
     for seed in (1, 2):
         (tmp_path / f"mnist-zosgd-seed{seed}.json").unlink()
-    small = dataclasses.replace(REDUCED["mnist"], images=1, iterations=1)
+    small = dataclasses.replace(ATTACK_TABLES["mnist"], images=1, iterations=1)
     monkeypatch.setitem(EXPERIMENTS, "mnist", small)
     command = ["reproduce", "mnist", "--rows", str(tmp_path), "--out", str(tmp_path / "out"), "--no-figures"]
     result = run(app, [*command, "--device", "cpu", "--workers", "1", "--quiet"])
@@ -555,7 +555,7 @@ def test_all_leaves_the_attacks_out_where_there_is_no_pytorch(monkeypatch: pytes
 def test_the_attacks_are_experiments_that_do_not_run_by_default() -> None:
     assert {"mnist", "cifar10"} <= EXPERIMENTS.keys()
     assert not {"mnist", "cifar10"} & set(DEFAULT)
-    for table in REDUCED.values():
+    for table in ATTACK_TABLES.values():
         assert table.reduced
         assert len(table.jobs()) == len(table.paper.variants)
 

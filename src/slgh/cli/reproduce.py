@@ -23,8 +23,8 @@ from slgh.cli.errors import INTERRUPTED, Unwritten, fail
 from slgh.cli.options import CommonOptions
 from slgh.cli.output import STDOUT, console, make_out_folder, refuse_unwritable, write_json
 from slgh.cli.wording import in_options
-from slgh.paper import ATTACK_TABLES, DEFAULT, EXPERIMENTS, PAPER_TABLES
-from slgh.paper.attack import AttackTable
+from slgh.paper import DEFAULT, EXPERIMENTS, PAPER_TABLES
+from slgh.paper.attack import ATTACK_TABLES, AttackTable
 from slgh.paper.attack.row_cache import make_folder
 from slgh.paper.experiment import Experiment, Findings
 from slgh.paper.job_pool import run_jobs
@@ -34,8 +34,7 @@ from slgh.paper.output import (
     PAGE,
     TABLES,
     UNFINISHED,
-    draw,
-    section,
+    draw_section,
     write_data,
     write_sections,
     write_tables,
@@ -129,7 +128,7 @@ def reproduce(options: ReproduceOptions) -> int | None:
                 write_tables(experiment, findings, out / TABLES)
                 if figures:
                     bar.begin(f"{experiment.name}: figures")
-                    sections.append(section(experiment, findings, draw(findings, out / FIGURES)))
+                    sections.append(draw_section(experiment, findings, out / FIGURES))
     except KeyboardInterrupt:
         terminal.print("Stopped. What is finished is kept: the same command goes on from there.")
         if not (out / DATA).exists():  # a complete one of an earlier run is worth more

@@ -1,7 +1,7 @@
 """Reproduce the paper: its experiments, its errata, and the networks that it attacks."""
 
 from slgh.paper import errata
-from slgh.paper.attack import REDUCED, AttackTable
+from slgh.paper.attack import ATTACK_TABLES
 from slgh.paper.experiment import Experiment
 from slgh.paper.experiments import complexity, error_tolerance
 from slgh.paper.experiments.benchmark_functions import BENCHMARK_TABLES
@@ -9,9 +9,6 @@ from slgh.paper.experiments.paper_table import PaperTable
 
 PAPER_TABLES: dict[str, PaperTable] = {table.name: table for table in BENCHMARK_TABLES}
 """Tables 3 to 6, on test functions."""
-
-ATTACK_TABLES: dict[str, AttackTable] = REDUCED
-"""The attacks at the size a CPU can run. With a GPU, or with rows run on one, they have the paper's size."""
 
 EXPERIMENTS: dict[str, Experiment] = {
     **PAPER_TABLES,

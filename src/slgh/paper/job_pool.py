@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from slgh.paper.experiment import Experiment, Job, Record, Tick
 from slgh.paper.store import Store
@@ -23,24 +23,17 @@ class Watcher(Protocol):
     def warn(self, text: str) -> None: ...
 
 
-class Finished(NamedTuple):
-    """The record of a job, and a warning if it could not be stored."""
-
-    record: Record
-    warning: str = ""
-
-
 def run_jobs(
     experiments: Sequence[Experiment], store: Store, watcher: Watcher, *, workers: int
 ) -> Generator[tuple[Experiment, list[Record]]]:
     """Yield each experiment with the records of its jobs, as soon as all are there. Stored ones are not run again."""
     with worker_processes(workers) as pool:
 
-        def start(experiment: Experiment, i: int, job: Job) -> Callable[[], Finished]:
-            """Return a function that waits for the job, or runs it."""
+        def start(experiment: Experiment, i: int, job: Job) -> Callable[[], tuple[Record, str]]:
+            """Return a function that waits for the job, or runs it: see `run_job`."""
             record = job.kept() or store.get(experiment.name, job.label)
             if record is not None:
-                return partial(Finished, record)
+                return lambda: (record, "")
             if workers > 1:
                 return pool.submit(run_job, experiment, i, store, ignore_progress).result
             return partial(run_job, experiment, i, store, watcher.tick)
@@ -58,15 +51,15 @@ def run_jobs(
             yield experiment, records
 
 
-def run_job(experiment: Experiment, i: int, store: Store, tick: Tick) -> Finished:
-    """Run a job and store its record."""
+def run_job(experiment: Experiment, i: int, store: Store, tick: Tick) -> tuple[Record, str]:
+    """Run a job and store its record. Return the record, and a warning if it could not be stored."""
     job = experiment.jobs()[i]  # jobs cannot be pickled, experiments can
     record = job.run(tick)
     try:
         store.put(experiment.name, job.label, record)
     except OSError as error:
-        return Finished(record, f"{job.label} is not kept for another run: {error}.")
-    return Finished(record)
+        return record, f"{job.label} is not kept for another run: {error}."
+    return record, ""
 
 
 @contextmanager

@@ -21,8 +21,8 @@ UNFINISHED = ".slgh-unfinished"
 """Records of finished jobs, deleted when the run is complete."""
 
 
-def draw(findings: Findings, folder: Path) -> list[Picture]:
-    """Write each figure as SVG and PNG, and return the pictures for the page."""
+def draw_section(experiment: Experiment, findings: Findings, folder: Path) -> Section:
+    """Write each figure as SVG and PNG, and return the experiment's section of the page."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     for drawing in findings.drawings:
@@ -32,18 +32,6 @@ def draw(findings: Findings, folder: Path) -> list[Picture]:
             with atomic_write(folder / f"{drawing.name}.{suffix}") as file:
                 file.write(content)
         pictures.append(Picture(caption=drawing.caption, image=images["svg"]))
-    return pictures
-
-
-def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> None:
-    """Write the tables in Markdown."""
-    folder.mkdir(parents=True, exist_ok=True)
-    parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
-    write_text(folder / f"{experiment.name}.md", "\n\n".join(parts) + "\n")
-
-
-def section(experiment: Experiment, findings: Findings, pictures: list[Picture]) -> Section:
-    """Return an experiment's section of the page."""
     return Section(
         name=experiment.name,
         title=experiment.title,
@@ -51,6 +39,13 @@ def section(experiment: Experiment, findings: Findings, pictures: list[Picture])
         pictures=tuple(pictures),
         explorer=findings.explore() if findings.explore is not None else None,
     )
+
+
+def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> None:
+    """Write the tables in Markdown."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = (part for table in findings.tables for part in (f"**{table.title}**", table.markdown(), table.note) if part)
+    write_text(folder / f"{experiment.name}.md", "\n\n".join(parts) + "\n")
 
 
 def write_sections(file: Path, sections: list[Section]) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from slgh import checks
 from slgh.paper.attack import row_cache
 from slgh.paper.attack.printed import ATTACKS, IMAGES
-from slgh.paper.attack.table import REDUCED, SEEDS, AttackTable
+from slgh.paper.attack.table import ATTACK_TABLES, SEEDS, AttackTable
 from slgh.paper.experiment import Record
 
-__all__ = ["ATTACKS", "REDUCED", "AttackTable", "run_rows"]
+__all__ = ["ATTACKS", "ATTACK_TABLES", "AttackTable", "run_rows"]
 
 
 def run_rows(

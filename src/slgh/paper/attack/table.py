@@ -220,8 +220,11 @@ def made(records: Sequence[Record]) -> str:
     return f"Made on {'; '.join(sorted(ways))}."
 
 
-REDUCED: dict[str, AttackTable] = {
+ATTACK_TABLES: dict[str, AttackTable] = {
     "mnist": AttackTable(paper=ATTACKS["mnist"], images=4, iterations=2000),
     "cifar10": AttackTable(paper=ATTACKS["cifar10"], images=2, iterations=1000),
 }
-"""Experiments that a CPU finishes within some minutes."""
+"""The attacks at a size that a CPU finishes within some minutes.
+
+With a GPU, or with rows run on one, they have the paper's size: see `AttackTable.asked`.
+"""
