@@ -56,9 +56,9 @@ class Store:
 
 
 def fingerprint() -> str:
-    """Return a digest of the package's source code."""
+    """Return a digest of the package's source code and of its data files."""
     root = Path(slgh.__file__).parent
     digest = hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
+    for file in sorted(path for path in root.rglob("*") if path.suffix in (".py", ".toml")):
         digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()[:16]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 from slgh.paper.attack.settings import METHODS, PAPER
+from slgh.paper.data_files import read_toml
 from slgh.paper.networks.datasets import DATASETS
 
 IMAGES = 100
@@ -134,7 +133,6 @@ def substitutes(wanted: Sequence[int], there: Sequence[int]) -> list[tuple[int, 
 
 def read_printed() -> dict[str, PaperAttack]:
     """Read the attacks from the data file."""
-    found = tomllib.loads(files("slgh.paper.attack").joinpath("printed.toml").read_text(encoding="utf-8"))
     return {
         data: PaperAttack(
             **printed
@@ -144,7 +142,7 @@ def read_printed() -> dict[str, PaperAttack]:
                 "figures": [PrintedFigure(**figure) for figure in printed["figures"]],
             }
         )
-        for data, printed in found.items()
+        for data, printed in read_toml("slgh.paper.attack", "printed.toml").items()
     }
 
 

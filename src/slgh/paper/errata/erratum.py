@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
 
+from slgh.paper.data_files import read_toml
 from slgh.paper.experiment import Tick, require_complete
 from slgh.paper.experiments.paper_table import PaperTable, run_row
 from slgh.result import Result
 
 Item = TypeVar("Item")
 
-TEXTS: dict[str, dict[str, Any]] = tomllib.loads(
-    files("slgh.paper.errata").joinpath("errata.toml").read_text(encoding="utf-8")
-)
+TEXTS: dict[str, dict[str, Any]] = read_toml("slgh.paper.errata", "errata.toml")
 """Texts of the errata by name."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import IO, Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from slgh import checks
+from slgh.paper.data_files import read_toml
 
 SPLITS = ("test", "train")
 
@@ -28,7 +29,7 @@ class Dataset:
     side: int
     classes: tuple[str, ...]
     sizes: Mapping[str, int]
-    parts: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, Sequence[str]]
     home: str
     downloads: Mapping[str, Mapping[str, str]]
 
@@ -38,44 +39,9 @@ class Dataset:
         return self.channels, self.side, self.side
 
 
-_CIFAR10_ARCHIVE = {"cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}
-
-DATASETS: dict[str, Dataset] = {
-    "mnist": Dataset(
-        title="MNIST",
-        channels=1,
-        side=28,
-        classes=tuple("0123456789"),
-        sizes={"test": 10_000, "train": 60_000},
-        parts={
-            "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
-            "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
-        },
-        home="https://ossci-datasets.s3.amazonaws.com/mnist/",
-        downloads={
-            "test": {
-                "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-                "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            },
-            "train": {
-                "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-                "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            },
-        },
-    ),
-    "cifar10": Dataset(
-        title="CIFAR-10",
-        channels=3,
-        side=32,
-        classes=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
-        sizes={"test": 10_000, "train": 50_000},
-        parts={
-            "test": ("test_batch.bin",),
-            "train": tuple(f"data_batch_{k}.bin" for k in range(1, 6)),
-        },
-        home="https://www.cs.toronto.edu/~kriz/",
-        downloads={"test": _CIFAR10_ARCHIVE, "train": _CIFAR10_ARCHIVE},
-    ),
+DATASETS = {
+    name: Dataset(**about | {"classes": tuple(about["classes"])})
+    for name, about in read_toml("slgh.paper.networks", "datasets.toml").items()
 }
 
 
