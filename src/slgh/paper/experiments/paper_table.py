@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -31,15 +31,15 @@ MAX_PATH_POINTS = 1000
 """Maximum number of iterations of a run kept for the figures."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
     """A row of a table of the paper: a method with its parameters, and the numbers as printed."""
 
     label: str
     method: str
-    params: Mapping[str, Any]
-    x: tuple[str, ...]
+    x: Sequence[str]
     fun: str
+    params: Mapping[str, Any] = field(default_factory=dict)
     remark: str = ""
     """Reason why the row cannot agree, where the paper has a misprint."""
 
