@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slgh.paper.errata import claims, confirmed, hole, proofs, tables
 from slgh.paper.errata.erratum import Erratum
-from slgh.paper.experiment import Findings, Job, Record, Study, Tick
+from slgh.paper.experiment import Findings, Job, Record, Study
 from slgh.plotting.table import Table
 
 ERRATA: tuple[Erratum, ...] = (*tables.ERRATA, *claims.ERRATA, *hole.ERRATA, *proofs.ERRATA)
@@ -22,14 +22,7 @@ NOTE = (
 
 def jobs() -> list[Job]:
     """One job per erratum, and one for the confirmed claims; under a minute on one core."""
-
-    def job(it: Erratum) -> Job:
-        def run(tick: Tick) -> Record:
-            return it.measure(tick)._asdict()
-
-        return Job(label=it.name, run=run)
-
-    return [*(job(it) for it in ERRATA), Job(label="what holds", run=confirmed.measure)]
+    return [*(Job(label=it.name, run=it.record) for it in ERRATA), Job(label="what holds", run=confirmed.measure)]
 
 
 def conclude(records: Sequence[Record]) -> Findings:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 from slgh.paper.data_files import read_toml
-from slgh.paper.experiment import Tick, require_complete
+from slgh.paper.experiment import Record, Tick, require_complete
 from slgh.paper.experiments.paper_table import PaperTable, run_row
 from slgh.result import Result
 
@@ -37,6 +37,10 @@ class Erratum:
     prints: str = ""
     """The printed numbers, if there are any."""
     random: bool = False
+
+    def record(self, tick: Tick) -> Record:
+        """Measure both readings, as a job does."""
+        return self.measure(tick)._asdict()
 
 
 def erratum(name: str) -> Callable[[Callable[..., Measurement]], Erratum]:

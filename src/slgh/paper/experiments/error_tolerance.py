@@ -14,11 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.paper.experiment import Drawing, Findings, Job, Record, Study, Tick
-from slgh.paper.experiments.iterations import run_seeds
+from slgh.paper.experiments.iterations import jagged, run_seeds
 from slgh.plotting.style import COLORS, DASHES, new_figure, style
 from slgh.plotting.table import Table
 from slgh.smoothing import Quadrature
@@ -33,12 +32,21 @@ RIPPLE = 0.1
 WAVES = 4.0
 """Frequency of the ripples of f."""
 
+NU = 1e-5
+"""Size of the error."""
+
+D = 2
+"""Number of variables."""
+
+X0 = np.full(D, 1.5)
+"""Start of the runs."""
+
 ZERO = 1e-100
 """A floor that acts as 0, since x + t u rounds to x long before, but can be divided by."""
 
 ERRORS: dict[str, Callable[[Any], Any]] = {
     "continuous": lambda x: np.sin(1e8 * x).mean(axis=-1),
-    "discontinuous": lambda x: np.sign(np.sin(1e12 * x).sum(axis=-1)),
+    "discontinuous": jagged(1.0),
 }
 """Errors between -1 and 1, scaled by nu."""
 
@@ -56,9 +64,9 @@ def rippled(x: Any) -> Any:
     return (np.sqrt(1 + x * x) + RIPPLE * np.cos(WAVES * x)).sum(axis=-1)
 
 
-def with_error(nu: float, error: Callable[[Any], Any], x: Any) -> Any:
+def with_error(error: Callable[[Any], Any], x: Any) -> Any:
     """f', the function that can be evaluated."""
-    return rippled(x) + nu * error(x)
+    return rippled(x) + NU * error(x)
 
 
 def rippled_grad(x: Any) -> Any:
@@ -104,38 +112,28 @@ class Tolerance:
         }
 
 
-def the_plan(*, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> tuple[Plan, NDArray[Any]]:
-    """Return the plan of Theorem C.1 for f with an error of nu over T iterations, and the start."""
+def the_plan(T: int) -> Plan:
+    """Return the plan of Theorem C.1 for f with an error of NU over T iterations."""
     checks.count("T", T, 100)
-    x0 = np.full(d, 1.5)
     line = np.linspace(-2, 2, 100_001)[:, None]
-    it = plan(
-        "zoslgh_r",
-        L0=d**0.5 * (1 + RIPPLE * WAVES),
-        L1=1 + RIPPLE * WAVES**2,
-        d=d,
-        t1=0.1,
-        gamma=0.9,
-        nu=nu,
-        gap=float(rippled(x0) - d * rippled(line).min()),
-        T=T,
-    )
-    return it, x0
+    gap = float(rippled(X0) - D * rippled(line).min())
+    L0, L1 = D**0.5 * (1 + RIPPLE * WAVES), 1 + RIPPLE * WAVES**2
+    return plan("zoslgh_r", L0=L0, L1=L1, d=D, t1=0.1, gamma=0.9, nu=NU, gap=gap, T=T)
 
 
-def jobs(*, nu: float = 1e-5, T: int = 20_000, d: int = 2, seeds: int = 8) -> list[Job]:
+def jobs(*, T: int = 20_000, seeds: int = 8) -> list[Job]:
     """Runs of Algorithm 4, and of Algorithms 4 and 3 without a floor, on f with errors."""
-    it, x0 = the_plan(nu=nu, T=T, d=d)
+    it = the_plan(T)
     return [
-        Job(label=f"{method}, {error} error", run=partial(run, partial(with_error, nu, e), x0, seeds, T, parameters))
+        Job(label=f"{method}, {error} error", run=partial(run, partial(with_error, e), seeds, T, parameters))
         for error, e in ERRORS.items()
         for method, parameters in methods(it).items()
     ]
 
 
-def error_tolerance(records: Sequence[Record], *, nu: float = 1e-5, T: int = 20_000, d: int = 2) -> Tolerance:
+def error_tolerance(records: Sequence[Record], *, T: int = 20_000) -> Tolerance:
     """Return the means of the runs of `jobs`, and the bounds."""
-    it, _ = the_plan(nu=nu, T=T, d=d)
+    it = the_plan(T)
     lengths = np.unique(np.geomspace(it.k0 + 1, T, 60).astype(int))
     names = [(error, method) for error in ERRORS for method in methods(it)]
     curves = []
@@ -144,7 +142,7 @@ def error_tolerance(records: Sequence[Record], *, nu: float = 1e-5, T: int = 20_
         curves.append(Curve(error=error, method=method, mean=tuple(means[lengths - it.k0 - 1].tolist())))
     radii = records[0]["t"]
     return Tolerance(
-        nu=nu,
+        nu=NU,
         T=tuple(lengths.tolist()),
         curves=tuple(curves),
         bound=tuple(it.bound(radii[: n + 1]) for n in lengths),
@@ -186,9 +184,7 @@ def methods(it: Plan) -> dict[str, dict[str, Any]]:
     }
 
 
-def run(
-    fun: Callable[[Any], Any], x0: NDArray[Any], seeds: int, T: int, parameters: Mapping[str, Any], tick: Tick
-) -> Record:
+def run(fun: Callable[[Any], Any], seeds: int, T: int, parameters: Mapping[str, Any], tick: Tick) -> Record:
     """Return |grad f(x_k)|^2, the mean over seeds, for k = 1..T, and t_1..t_(T+1)."""
     squares, t = np.empty(T), np.empty(T + 1)
 
@@ -197,7 +193,7 @@ def run(
         t[now.nit - 1] = now.t[0]
         tick(now.nit / T)
 
-    result = run_seeds(fun, x0, seeds, follow, **parameters)
+    result = run_seeds(fun, X0, seeds, follow, **parameters)
     t[T] = result.t[0]
     return {"squares": squares, "t": t}
 
