@@ -1,18 +1,17 @@
 """Declare an option once: a field of a dataclass, of which Typer's command and everything else is made.
 
-The options of a command are the fields of a frozen dataclass, made by `option`. Typer's command (`command`), the file
-of a kept run, the command that repeats a run (`words`) and the errors read these declarations.
+The options of a command are the fields of a frozen dataclass, made by `option` or `switch`. Typer's command
+(`command`), the file of a kept run, the command that repeats a run (`words`) and the errors read these declarations.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar, get_type_hints
+from enum import Enum, auto
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
@@ -44,25 +43,23 @@ class Role(Enum):
     """Other output, which the command that repeats a run leaves out."""
 
 
-class HelpPanel(StrEnum):
-    """A panel of the help, which groups options of one kind."""
+class HelpPanel(NamedTuple):
+    """A panel of the help, and the role of its options unless they declare another one."""
 
-    FUNCTION = "Function and start"
-    ATTACKED = "Images and model"
-    METHOD = "Method"
-    LIMITS = "Limits"
-    OUTPUT = "Output"
-    ATTACK_TABLES = "Attack (mnist, cifar10)"
+    position: int
+    title: str | None
+    role: Role
 
 
-ROLES = {
-    HelpPanel.FUNCTION: Role.PROBLEM,
-    HelpPanel.ATTACKED: Role.PROBLEM,
-    HelpPanel.METHOD: Role.PARAMETER,
-    HelpPanel.LIMITS: Role.LIMIT,
-    HelpPanel.ATTACK_TABLES: Role.ARGUMENT,
-}
-"""The role of the options of a panel, unless they declare another one."""
+# Options appear in the order of their panels, in the help as in the command that repeats a run.
+GENERAL = HelpPanel(0, None, Role.OUTPUT)
+FUNCTION = HelpPanel(1, "Function and start", Role.PROBLEM)
+ATTACKED = HelpPanel(2, "Images and model", Role.PROBLEM)
+METHOD = HelpPanel(3, "Method", Role.PARAMETER)
+LIMITS = HelpPanel(4, "Limits", Role.LIMIT)
+SEED = HelpPanel(5, None, Role.ARGUMENT)
+OUTPUT = HelpPanel(6, "Output", Role.OUTPUT)
+ATTACK_TABLES = HelpPanel(7, "Attack (mnist, cifar10)", Role.ARGUMENT)
 
 PASSED = (Role.ARGUMENT, Role.LIMIT, Role.EXECUTION)
 """Options that are passed to the library as they are."""
@@ -84,10 +81,15 @@ class Declaration:
     role: Role
     argument: str
     """The name of the library's argument that it mirrors."""
-    positional: bool
     typer: Mapping[str, Any]
     """Keywords for Typer: metavar, help, panel, completion."""
     read: Read | None
+    """Make a value of the text. None leaves that to Typer."""
+
+    @property
+    def positional(self) -> bool:
+        """True for an argument without a flag."""
+        return not self.flag.startswith("-")
 
     def words(self, value: Any) -> list[str]:
         """Return the option with a value as it is typed."""
@@ -101,71 +103,64 @@ class Declaration:
     def parameter(self) -> inspect.Parameter:
         """Return the parameter of a function that Typer makes the option of."""
         kind, default = self.kind, self.default
-        if self.positional:
-            made = typer.Argument(**self.typer)
-        elif kind is bool:
-            names = f"{self.flag}/--no-{self.flag[2:]}" if default else self.flag
-            made = typer.Option(names, **self.typer)
-        elif self.read is None:
-            made = typer.Option(self.flag, **self.typer)
-        else:
+        if self.read is not None:
             kind = str | None  # Typer refuses other unions; the parser decides
-            made = typer.Option(self.flag, parser=self.read, **self.typer)
-        if kind == tuple[str, ...]:
+        elif kind == tuple[str, ...]:
             kind, default = list[str] | None, None
-        missing = default is dataclasses.MISSING
+        names = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
+        made = typer.Argument(**self.typer) if self.positional else typer.Option(names, parser=self.read, **self.typer)
         return inspect.Parameter(
             self.field,
             inspect.Parameter.KEYWORD_ONLY,
             annotation=Annotated[kind, made],
-            default=inspect.Parameter.empty if missing else default,
+            default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
         )
 
 
 def option(
     metavar: str,
     about: str,
-    panel: HelpPanel | None = None,
+    panel: HelpPanel = GENERAL,
     role: Role | None = None,
     *,
     default: Any = None,
     flag: str | None = None,
     argument: str | None = None,
     read: Read | None = None,
-    choices: Callable[[str], Any] | tuple[str, ...] = (),
-    positional: bool = False,
+    choices: Sequence[str] | Callable[[str], Any] = (),
 ) -> Any:
     """Declare a field of a dataclass as an option.
 
     `read` makes a value of the text, by default according to the field's type. `choices` are what the shell offers.
-    `flag` and `argument` follow from the field's name unless they are given.
+    `flag` and `argument` follow from the field's name unless they are given. A `flag` without dashes declares a
+    positional argument.
     """
-    shown: dict[str, Any] = {"metavar": metavar, "help": about, "rich_help_panel": panel}
+    shown: dict[str, Any] = {"metavar": metavar, "help": about, "rich_help_panel": panel.title}
     if choices:
         shown["autocompletion"] = choices if callable(choices) else _offer(choices)
-    role = role or (Role.OUTPUT if panel is None else ROLES.get(panel, Role.OUTPUT))
-    given = {"role": role, "flag": flag, "argument": argument, "read": read, "positional": positional, "typer": shown}
-    return dataclasses.field(default=default, metadata=given)
+    given = {"role": role or panel.role, "flag": flag, "argument": argument, "read": read, "typer": shown}
+    return dataclasses.field(default=default, metadata={"position": panel.position, "declared": given})
 
 
-def _offer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+def switch(about: str, panel: HelpPanel = GENERAL, role: Role | None = None, *, default: bool = False) -> Any:
+    """Declare a field of a dataclass as an option without a value."""
+    return option("", about, panel, role, default=default)
+
+
+def _offer(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
 
 
-def declared(options: type[Any]) -> Mapping[str, Declaration]:
+def declared(options: type[Any]) -> dict[str, Declaration]:
     """Return the declarations of a command, by their fields' names."""
     kinds = get_type_hints(options)
     found = {}
-    for field in dataclasses.fields(options):
-        given = dict(field.metadata)
-        flag = given.pop("flag") or f"--{field.name.replace('_', '-')}"
-        found[field.name] = Declaration(
-            **given
-            | {"field": field.name, "flag": flag, "kind": kinds[field.name], "default": field.default}
-            | {"argument": given["argument"] or field.name}
-            | {"read": _reader(flag, kinds[field.name], given["read"])}
-        )
-    return MappingProxyType(found)
+    for field in sorted(dataclasses.fields(options), key=lambda field: field.metadata["position"]):
+        name, kind, given = field.name, kinds[field.name], field.metadata["declared"]
+        flag = given["flag"] or f"--{name.replace('_', '-')}"
+        derived = {"flag": flag, "argument": given["argument"] or name, "read": _reader(flag, kind, given["read"])}
+        found[name] = Declaration(field=name, kind=kind, default=field.default, **given | derived)
+    return found
 
 
 def _reader(flag: str, kind: Any, read: Read | None) -> Read | None:
@@ -188,22 +183,21 @@ def _reader(flag: str, kind: Any, read: Read | None) -> Read | None:
 
 def command(options: type[Options], run: Callable[[Options], int | None]) -> Callable[..., None]:
     """Return a function for Typer that has these options as parameters and calls `run` with them."""
-    declarations = declared(options)
 
     def call(ctx: typer.Context, **values: Any) -> None:
-        values = {n: tuple(v or ()) if declarations[n].kind == tuple[str, ...] else v for n, v in values.items()}
-        given = options(**values)
+        typed = {name: value for name, value in values.items() if value is not None}
+        given = options(**{name: tuple(value) if isinstance(value, list) else value for name, value in typed.items()})
         if ctx.invoked_subcommand is not None:
             _refuse_before(f"{ctx.command_path} {ctx.invoked_subcommand}", given)
             return
         raise typer.Exit(run(given) or 0)
 
-    parameters = [each.parameter() for each in declarations.values()]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *(each.parameter() for each in declared(options).values())]
     made: Any = call
     made.__name__, made.__doc__ = run.__name__, run.__doc__
-    made.__signature__ = inspect.Signature([context, *parameters])
-    made.__annotations__ = {each.name: each.annotation for each in (context, *parameters)}
+    made.__signature__ = inspect.Signature(parameters)
+    made.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
 
 
@@ -216,9 +210,8 @@ def _refuse_before(subcommand: str, given: Any) -> None:
 
 def values_of(options: Any, *roles: Role) -> dict[str, Any]:
     """Return the values of the options with these roles, by the names of the library's arguments."""
-    return {
-        each.argument: getattr(options, name) for name, each in declared(type(options)).items() if each.role in roles
-    }
+    found = declared(type(options)).items()
+    return {each.argument: getattr(options, name) for name, each in found if each.role in roles}
 
 
 def words(options: Any, *, hidden: tuple[Role, ...] = (Role.OUTPUT,), **changed: Any) -> list[str]:

@@ -56,7 +56,7 @@ FIELDS = {
 class MethodsOptions(CommonOptions):
     """Options of `slgh methods`."""
 
-    name: str | None = option("NAME", "A method to explain.", choices=complete_methods, flag="NAME", positional=True)
+    name: str | None = option("NAME", "A method to explain.", choices=complete_methods, flag="NAME")
 
 
 def methods(options: MethodsOptions) -> None:

@@ -3,14 +3,14 @@
 An option that mirrors a hyperparameter, an argument or a limit of the library is one field here, and no more code.
 """
 
-# ruff: noqa: RUF009 (`option` makes a field, as `dataclasses.field` does)
+# ruff: noqa: RUF009 (`option` and `switch` make a field, as `dataclasses.field` does)
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from slgh.cli.declaration import HelpPanel, Role, option
+from slgh.cli.declaration import ATTACKED, FUNCTION, LIMITS, METHOD, OUTPUT, SEED, Role, option, switch
 from slgh.cli.parse import read_value
 from slgh.method import METHODS
 from slgh.paper.attack.settings import METHODS as PAPER_METHODS
@@ -27,26 +27,19 @@ def complete_methods(incomplete: str) -> list[tuple[str, str]]:
 
 def seed_option() -> Any:
     """Declare --seed."""
-    about = "The seed of all randomness. If none is given, one is generated and printed."
-    return option("N", about, role=Role.ARGUMENT, read=int)
+    return option("N", "The seed of all randomness. If none is given, one is generated and printed.", SEED, read=int)
 
 
-def settings_option() -> Any:
-    """Declare --set."""
-    about = "Any other hyperparameter, or a part to swap: --set update=adam. May be repeated."
-    return option("NAME=VALUE", about, HelpPanel.METHOD, role=Role.PROBLEM, default=(), flag="--set")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CommonOptions:
     """Options of every command."""
 
     json: Path | None = option("FILE", "Write the results to this file, for programs; - is standard output.")
-    quiet: bool = option("", "Print only the essentials, for scripts.", default=False)
-    debug: bool = option("", "Show the traceback of an error.", default=False)  # read by slgh.cli.group
+    quiet: bool = switch("Print only the essentials, for scripts.")
+    debug: bool = switch("Show the traceback of an error.")  # read by slgh.cli.group
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProblemOptions(CommonOptions):
     """The problem to minimize, and its start."""
 
@@ -57,104 +50,108 @@ class ProblemOptions(CommonOptions):
         role=Role.PROBLEM,
         flag="FORMULA",
         choices=tuple(PROBLEMS),
-        positional=True,
     )
     x0: str | None = option(
         "NUMBERS",
         "The start, commas between: -3,2. With --d one number stands for all variables. A test problem has its own.",
-        HelpPanel.FUNCTION,
+        FUNCTION,
     )
-    d: int | None = option("N", "The number of variables.", HelpPanel.FUNCTION)
+    d: int | None = option("N", "The number of variables.", FUNCTION)
     fun: str | None = option(
         "NAME",
         "Instead of a formula, a Python function of one point, an array (d,): module:function or file.py:function.",
-        HelpPanel.FUNCTION,
-        role=Role.CODE,
+        FUNCTION,
+        Role.CODE,
     )
-    vectorized: bool = option(
-        "", "The function maps points (n, d) to values (n,), all at once.", HelpPanel.FUNCTION, default=False
-    )
+    vectorized: bool = switch("The function maps points (n, d) to values (n,), all at once.", FUNCTION)
     bounds: str | None = option(
         "LOW:HIGH",
         "Bounds of all variables, -5:5, or of each, commas between: -5:5,0:. Points outside are mirrored in.",
-        HelpPanel.FUNCTION,
+        FUNCTION,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinimizeOptions(ProblemOptions):
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(CommonOptions):
+    """Options that minimize and attack share: the method, limits, and what is drawn and written."""
+
+    method: str = option(
+        "NAME",
+        "One of slgh methods; auto needs no tuning.",
+        METHOD,
+        Role.ARGUMENT,
+        default="auto",
+        choices=complete_methods,
+    )
+    t1: float | None = option("T", "The first smoothing radius.", METHOD)
+    gamma: float | str | None = option("RATIO", "The ratio by which t falls; or tuned.", METHOD, read=read_value)
+    eta: float | None = option("STEP", "The step size of t (slgh_d, zoslgh_d).", METHOD)
+    step: float | str | None = option(
+        "STEP", "The step size of x; or theory, with --set L1=..., f's smoothness.", METHOD, read=read_value
+    )
+    samples: int | None = option("M", "Random directions per iteration.", METHOD)
+    floor: float | None = option("T", "The least smoothing radius.", METHOD)
+    settings: tuple[str, ...] = option(
+        "NAME=VALUE",
+        "Any other hyperparameter, or a part to swap: --set update=adam. May be repeated.",
+        METHOD,
+        Role.PROBLEM,
+        default=(),
+        flag="--set",
+    )
+    max_iter: int | None = option("N", "Maximum number of iterations.", LIMITS)
+    max_seconds: float | None = option("SECONDS", "Maximum number of seconds.", LIMITS)
+    seed: int | None = seed_option()
+    no_plot: bool = switch("Draw nothing, as --quiet and --json - do.", OUTPUT, Role.PICTURE)
+    history: bool = switch("Write the iterations to the JSON file too.", OUTPUT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinimizeOptions(RunOptions, ProblemOptions):
     """Options of `slgh minimize`."""
 
-    grad: str | None = option("NAME", "The gradient of --fun, named likewise.", HelpPanel.FUNCTION, role=Role.CODE)
+    grad: str | None = option("NAME", "The gradient of --fun, named likewise.", FUNCTION, Role.CODE)
     terms: int | None = option(
         "N",
         "--fun is the mean of N terms, each called as fun(x, i): a stochastic method takes some of them.",
-        HelpPanel.FUNCTION,
+        FUNCTION,
         argument="sample_xi",
     )
     fallback: str | None = option(
         "NAME",
         "How a formula without a closed form is smoothed, for methods that need gradients: quadrature (terms of up to "
         "4 variables) or sampling.",
-        HelpPanel.FUNCTION,
+        FUNCTION,
         choices=("quadrature", "sampling"),
     )
-    workers: int | None = option(
-        "N", "Evaluate --fun in this many processes; -1: all cores.", HelpPanel.FUNCTION, role=Role.EXECUTION
-    )
-    method: str = option(
-        "NAME",
-        "One of slgh methods; auto needs no tuning.",
-        HelpPanel.METHOD,
-        role=Role.ARGUMENT,
-        default="auto",
-        choices=complete_methods,
-    )
-    t1: float | None = option("T", "The first smoothing radius.", HelpPanel.METHOD)
-    gamma: float | str | None = option(
-        "RATIO", "The ratio by which t falls; or tuned.", HelpPanel.METHOD, read=read_value
-    )
-    eta: float | None = option("STEP", "The step size of t (slgh_d).", HelpPanel.METHOD)
-    step: float | str | None = option(
-        "STEP", "The step size of x; or theory, with --set L1=..., f's smoothness.", HelpPanel.METHOD, read=read_value
-    )
-    samples: int | None = option("M", "Random directions per iteration.", HelpPanel.METHOD)
-    floor: float | None = option("T", "The least smoothing radius.", HelpPanel.METHOD)
-    noise: float | None = option("NU", "Values of f have an error of up to NU (Algorithm 4).", HelpPanel.METHOD)
-    settings: tuple[str, ...] = settings_option()
-    max_evals: int | None = option("N", "Maximum number of values and gradients; auto plans by it.", HelpPanel.LIMITS)
-    max_iter: int | None = option("N", "Maximum number of iterations.", HelpPanel.LIMITS)
-    max_seconds: float | None = option("SECONDS", "Maximum number of seconds.", HelpPanel.LIMITS)
-    target: float | None = option("F", "Stop at a value of at most this.", HelpPanel.LIMITS)
-    seed: int | None = seed_option()
+    workers: int | None = option("N", "Evaluate --fun in this many processes; -1: all cores.", FUNCTION, Role.EXECUTION)
+    noise: float | None = option("NU", "Values of f have an error of up to NU (Algorithm 4).", METHOD)
+    max_evals: int | None = option("N", "Maximum number of values and gradients; auto plans by it.", LIMITS)
+    target: float | None = option("F", "Stop at a value of at most this.", LIMITS)
     on_nonfinite: str = option(
         "NAME",
         "About values that are not finite: reject, penalize or raise.",
-        HelpPanel.LIMITS,
-        role=Role.ARGUMENT,
+        LIMITS,
+        Role.ARGUMENT,
         default="reject",
         choices=("reject", "penalize", "raise"),
     )
     run: Path | None = option(
         "FOLDER",
         "Keep the run there: the same command goes on with it after an interruption, also with other limits.",
-        HelpPanel.OUTPUT,
+        OUTPUT,
         argument="checkpoint",
     )
-    save_every: float = option("SECONDS", "How often --run saves.", HelpPanel.OUTPUT, default=10.0)
+    save_every: float = option("SECONDS", "How often --run saves.", OUTPUT, default=10.0)
     plot: Path | None = option(
         "FILE",
         "Draw the path: .png, .svg, .pdf, or .html for a page to explore. By default slgh-path.png.",
-        HelpPanel.OUTPUT,
-        role=Role.PICTURE,
+        OUTPUT,
+        Role.PICTURE,
     )
-    no_plot: bool = option(
-        "", "Draw nothing, as --quiet and --json - do.", HelpPanel.OUTPUT, role=Role.PICTURE, default=False
-    )
-    history: bool = option("", "Write the iterations to the JSON file too.", HelpPanel.OUTPUT, default=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ProbeOptions(ProblemOptions):
     """Options of `slgh probe`."""
 
@@ -164,121 +161,97 @@ class ProbeOptions(ProblemOptions):
     samples: int = option("M", "Pairs of points at each radius.", role=Role.ARGUMENT, default=12)
     steps: int = option("N", "Steps of the rehearsal from each radius.", role=Role.ARGUMENT, default=24)
     seed: int | None = seed_option()
-    plot: Path | None = option("FILE", "Draw it: .png, .svg or .pdf.", HelpPanel.OUTPUT, role=Role.PICTURE)
+    plot: Path | None = option("FILE", "Draw it: .png, .svg or .pdf.", OUTPUT, Role.PICTURE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class DataOptions(CommonOptions):
     """The images of a public set."""
 
     data: str | None = option(
         "NAME",
         "mnist or cifar10: a hundred test images of each come with the package, and a network.",
-        HelpPanel.ATTACKED,
+        ATTACKED,
         choices=("mnist", "cifar10"),
     )
-    folder: Path | None = option("FOLDER", "Where the official files of the whole set lie.", HelpPanel.ATTACKED)
+    folder: Path | None = option("FOLDER", "Where the official files of the whole set lie.", ATTACKED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackOptions(DataOptions):
+@dataclass(frozen=True, kw_only=True)
+class AttackOptions(RunOptions, DataOptions):
     """Options of `slgh attack`."""
 
-    images: int | None = option("N", "The first N images; by default 4, or all of --inputs.", HelpPanel.ATTACKED)
+    images: int | None = option("N", "The first N images; by default 4, or all of --inputs.", ATTACKED)
     ids: str | None = option(
-        "NUMBERS", "These images instead, commas between: their places in the test set, from 0.", HelpPanel.ATTACKED
+        "NUMBERS", "These images instead, commas between: their places in the test set, from 0.", ATTACKED
     )
-    download: bool = option(
-        "", "The whole test set, downloaded once and compared with its checksum.", HelpPanel.ATTACKED, default=False
-    )
-    weights: Path | None = option(
-        "FILE", "Another training of our network, as slgh attack train writes it.", HelpPanel.ATTACKED
-    )
+    download: bool = switch("The whole test set, downloaded once and compared with its checksum.", ATTACKED)
+    weights: Path | None = option("FILE", "Another training of our network, as slgh attack train writes it.", ATTACKED)
     model: str | None = option(
         "NAME",
         "Instead of our network, a function of images (N, ...) or a PyTorch module: file.py:name or module:name.",
-        HelpPanel.ATTACKED,
-        role=Role.CODE,
+        ATTACKED,
+        Role.CODE,
     )
-    inputs: Path | None = option(
-        "FILE", "Images for --model: an .npz with images (N, ...) and labels (N,).", HelpPanel.ATTACKED
-    )
-    pixels: str | None = option(
-        "LOW,HIGH", "The range of the pixels that --model reads; by default 0,1.", HelpPanel.ATTACKED
-    )
+    inputs: Path | None = option("FILE", "Images for --model: an .npz with images (N, ...) and labels (N,).", ATTACKED)
+    pixels: str | None = option("LOW,HIGH", "The range of the pixels that --model reads; by default 0,1.", ATTACKED)
     outputs: str | None = option(
         "NAME",
         "What --model returns: logits (the default) or probabilities, (N, classes).",
-        HelpPanel.ATTACKED,
+        ATTACKED,
         choices=("logits", "probabilities"),
     )
-    model_batch_size: int | None = option(
-        "N", "How many images the model gets in one call.", HelpPanel.ATTACKED, role=Role.ARGUMENT
-    )
-    batch_size: int | None = option(
-        "N", "How many images are attacked at the same time.", HelpPanel.ATTACKED, role=Role.ARGUMENT
-    )
-    device: str | None = option("NAME", "Where the network runs: cpu, the default, or cuda.", HelpPanel.ATTACKED)
+    model_batch_size: int | None = option("N", "How many images the model gets in one call.", ATTACKED, Role.ARGUMENT)
+    batch_size: int | None = option("N", "How many images are attacked at the same time.", ATTACKED, Role.ARGUMENT)
+    device: str | None = option("NAME", "Where the network runs: cpu, the default, or cuda.", ATTACKED)
     method: str = option(
         "NAME",
         f"One of {', '.join(ATTACK_METHODS)}; auto needs no tuning, the others have the paper's parameters.",
-        HelpPanel.METHOD,
-        role=Role.ARGUMENT,
+        METHOD,
+        Role.ARGUMENT,
         default="auto",
         choices=ATTACK_METHODS,
     )
-    t1: float | None = option("T", "The first smoothing radius.", HelpPanel.METHOD)
-    gamma: float | None = option("RATIO", "The ratio by which t falls.", HelpPanel.METHOD)
-    eta: float | None = option("STEP", "The step size of t (zoslgh_d).", HelpPanel.METHOD)
-    step: float | None = option("STEP", "The step size of x.", HelpPanel.METHOD)
-    samples: int | None = option("M", "Random directions per iteration.", HelpPanel.METHOD)
-    floor: float | None = option("T", "The least smoothing radius.", HelpPanel.METHOD)
+    gamma: float | None = option("RATIO", "The ratio by which t falls.", METHOD)
+    step: float | None = option("STEP", "The step size of x.", METHOD)
     weight: float | None = option(
-        "NUMBER", "How much the loss counts beside the distortion; by default 10.", HelpPanel.METHOD, role=Role.ARGUMENT
+        "NUMBER", "How much the loss counts beside the distortion; by default 10.", METHOD, Role.ARGUMENT
     )
     kappa: float | None = option(
-        "NUMBER", "How far the loss may fall below 0; by default 1e-10.", HelpPanel.METHOD, role=Role.ARGUMENT
+        "NUMBER", "How far the loss may fall below 0; by default 1e-10.", METHOD, Role.ARGUMENT
     )
-    settings: tuple[str, ...] = settings_option()
-    max_queries: int | None = option("N", "Maximum number of queries per image, all included.", HelpPanel.LIMITS)
-    max_iter: int | None = option("N", "Maximum number of iterations.", HelpPanel.LIMITS)
-    max_seconds: float | None = option("SECONDS", "Maximum number of seconds.", HelpPanel.LIMITS)
+    max_queries: int | None = option("N", "Maximum number of queries per image, all included.", LIMITS)
     stop: str = option(
         "WHEN",
         "end makes an image that is adversarial less distorted to the end; first-success leaves it alone.",
-        HelpPanel.LIMITS,
-        role=Role.PROBLEM,
+        LIMITS,
+        Role.PROBLEM,
         default="end",
         choices=("first-success", "end"),
     )
     target: str | None = option(
         "CLASS",
         "The class to be seen, by number or name; without, any wrong one.",
-        HelpPanel.LIMITS,
-        role=Role.PROBLEM,
+        LIMITS,
+        Role.PROBLEM,
         argument="targets",
     )
-    seed: int | None = seed_option()
     run: Path | None = option(
         "FILE",
         "Keep the run in this file (a long one in a second beside it); the same command then goes on from it.",
-        HelpPanel.OUTPUT,
+        OUTPUT,
         argument="checkpoint",
     )
-    out: Path | None = option("FOLDER", "Write the images, figures and pictures there.", HelpPanel.OUTPUT)
+    out: Path | None = option("FOLDER", "Write the images, figures and pictures there.", OUTPUT)
     plot: Path | None = option(
         "FILE",
         "Draw the images: .png, .svg or .pdf. By default slgh-attack.png, or in the folder of --out.",
-        HelpPanel.OUTPUT,
-        role=Role.PICTURE,
+        OUTPUT,
+        Role.PICTURE,
     )
-    no_plot: bool = option(
-        "", "Draw nothing, as --quiet and --json - do.", HelpPanel.OUTPUT, role=Role.PICTURE, default=False
-    )
-    history: bool = option("", "Write the iterations to the JSON file too.", HelpPanel.OUTPUT, default=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TrainOptions(DataOptions):
     """Options of `slgh attack train`."""
 
@@ -287,4 +260,4 @@ class TrainOptions(DataOptions):
     held_out: int = option("N", "The first N images are not trained on.", role=Role.ARGUMENT, default=5000)
     seed: int = option("N", "Chooses the weights, the order of the images, and dropout.", role=Role.ARGUMENT, default=0)
     device: str | None = option("NAME", "cpu or cuda; by default cuda where there is one.", role=Role.ARGUMENT)
-    half: bool = option("", "Write float16, half the size, instead of float32.", default=False)
+    half: bool = switch("Write float16, half the size, instead of float32.")

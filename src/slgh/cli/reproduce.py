@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from slgh import checks
-from slgh.cli.declaration import HelpPanel, Role, flags, option, values_of
+from slgh.cli.declaration import ATTACK_TABLES as TABLE_PANEL
+from slgh.cli.declaration import Role, flags, option, switch, values_of
 from slgh.cli.errors import INTERRUPTED, Unwritten, fail
 from slgh.cli.options import CommonOptions
 from slgh.cli.output import STDOUT, console, make_out_folder, refuse_unwritable, write_json
@@ -56,35 +57,34 @@ class ReproduceOptions(CommonOptions):
         default=(),
         flag="NAME",
         choices=(*EXPERIMENTS, "all"),
-        positional=True,
     )
     out: Path | None = option(
         "FOLDER", "Where the tables, figures, JSON file and page go: by default reproduced, or reproduced-NAME."
     )
     seeds: int | None = option("N", "Runs of each row of a stochastic table, instead of its own number.")
     workers: int | None = option("N", "Number of jobs at a time, each in a process; by default one per core.")
-    figures: bool = option("", "Draw the figures and write the page.", default=True)
+    figures: bool = switch("Draw the figures and write the page.", default=True)
     rows: Path | None = option(
         "FOLDER",
         "Where rows are kept for good, one JSON file per row and seed: those that are there are not run again.",
-        HelpPanel.ATTACK_TABLES,
+        TABLE_PANEL,
     )
     images: int | None = option(
-        "N", "Attack the first N images; the paper's 100 on a GPU, a few on a CPU.", HelpPanel.ATTACK_TABLES
+        "N", "Attack the first N images; the paper's 100 on a GPU, a few on a CPU.", TABLE_PANEL
     )
     iterations: int | None = option(
-        "T", "Iterations of each attack; the paper's on a GPU, fewer on a CPU.", HelpPanel.ATTACK_TABLES
+        "T", "Iterations of each attack; the paper's on a GPU, fewer on a CPU.", TABLE_PANEL
     )
-    device: str | None = option("NAME", "cpu, cuda, cuda:1, ...; by default a GPU if any.", HelpPanel.ATTACK_TABLES)
+    device: str | None = option("NAME", "cpu, cuda, cuda:1, ...; by default a GPU if any.", TABLE_PANEL)
     weights: Path | None = option(
         "FILE",
         "Attack a network with these weights instead: safetensors, or .npz in Keras' layout.",
-        HelpPanel.ATTACK_TABLES,
+        TABLE_PANEL,
     )
     folder: Path | None = option(
         "FOLDER",
         "Where the whole test set lies, of which --weights takes its own images; else it is downloaded.",
-        HelpPanel.ATTACK_TABLES,
+        TABLE_PANEL,
     )
 
 
