@@ -6,13 +6,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -93,84 +91,73 @@ def reproduce(options: ReproduceOptions) -> int | None:
 
     Ctrl-C leaves what is finished, and the same command goes on from there.
     """
-    for flag, value in {"--seeds": options.seeds, "--workers": options.workers}.items():
+    names, seeds = list(options.names), options.seeds
+    for flag, value in {"--seeds": seeds, "--workers": options.workers}.items():
         if value is not None and value < 1:
             fail(f"{flag} must be an integer >= 1, got {value}.")
-    names, seeds, workers = list(options.names), options.seeds, options.workers
-    figures, quiet, json_file = options.figures, options.quiet, options.json
     wishes = {name: wish for name, wish in values_of(options, Role.ARGUMENT).items() if wish is not None}
     experiments = _attack_as_wished(_choose(names or list(DEFAULT), seeds), seeds, wishes)
     attacks = [experiment for experiment in experiments if isinstance(experiment, AttackTable)]
-    refuse_unwritable(json_file)
-    out = options.out or Path("-".join(["reproduced", *names]))
-    if figures and (missing := [name for name in ("matplotlib", "plotly", "jinja2") if find_spec(name) is None]):
+    refuse_unwritable(options.json)
+    needed = ("matplotlib", "plotly", "jinja2") if options.figures else ()
+    if missing := [name for name in needed if find_spec(name) is None]:
         fail(f'The figures need {missing[0]}: pip install "slgh[plot]", or pass --no-figures.')
+    out = options.out or Path("-".join(["reproduced", *names]))
     make_out_folder(out)  # last, so that a refused command leaves no folder behind
-    terminal = Console(stderr=True, highlight=False) if json_file == STDOUT else console
+    terminal = Console(stderr=True, highlight=False) if options.json == STDOUT else console
     for note in _notes(names, attacks, wishes):
         terminal.print(note, style="yellow", markup=False, soft_wrap=True)
     store = Store(out / UNFINISHED, f"seeds={seeds}{''.join(f' {attack.identity()}' for attack in attacks)}")
-    if any(attack.device != "cpu" for attack in attacks):
-        workers = 1  # a GPU is busy with one row
+    on_gpu = any(attack.device != "cpu" for attack in attacks)  # which is busy with one row
+    workers = 1 if on_gpu else options.workers or os.cpu_count() or 1
     found: dict[str, Any] = {}
-    sections = []
+    sections: list[Section] = []
     try:
-        total = sum(len(experiment.jobs()) for experiment in experiments)
-        with (
-            Bar(total, terminal, quiet=quiet) as bar,
-            # Closed, so that the processes end at once whatever happens here.
-            closing(run_jobs(experiments, store, bar, workers=workers or os.cpu_count() or 1)) as finished,
-        ):
-            for experiment, records in finished:
-                findings = experiment.conclude(records)
-                found[experiment.name] = findings.data
-                _show(bar, experiment, findings, quiet=quiet)
-                write_tables(experiment, findings, out / TABLES)
-                if figures:
-                    bar.begin(f"{experiment.name}: figures")
-                    sections.append(draw_section(experiment, findings, out / FIGURES))
-    except KeyboardInterrupt:
-        terminal.print("Stopped. What is finished is kept: the same command goes on from there.")
-        if not (out / DATA).exists():  # a complete one of an earlier run is worth more
-            _write(out, found, sections)
-        return INTERRUPTED
+        interrupted = False
+        try:
+            with (
+                Bar(sum(len(experiment.jobs()) for experiment in experiments), terminal, quiet=options.quiet) as bar,
+                # Closed, so that the processes end at once whatever happens here.
+                closing(run_jobs(experiments, store, bar, workers=workers)) as finished,
+            ):
+                for experiment, records in finished:
+                    findings = experiment.conclude(records)
+                    found[experiment.name] = findings.data
+                    _show(bar, experiment, findings, quiet=options.quiet)
+                    write_tables(experiment, findings, out / TABLES)
+                    if options.figures:
+                        bar.begin(f"{experiment.name}: figures")
+                        sections.append(draw_section(experiment, findings, out / FIGURES))
+        except KeyboardInterrupt:
+            terminal.print("Stopped. What is finished is kept: the same command goes on from there.")
+            interrupted = True
+        if not (interrupted and (out / DATA).exists()):  # a complete one of an earlier run is worth more
+            write_data(out / DATA, found)
+            if sections:
+                write_sections(out / PAGE, sections)
     except OSError as error:
-        _unwritten(error)
-    _write(out, found, sections)
+        where = f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error)
+        raise Unwritten(f"{where}. Finished jobs are kept: the same command goes on from there.") from error
+    if interrupted:
+        return INTERRUPTED
     for experiment in experiments:
         store.drop(experiment.name, (job.label for job in experiment.jobs()))
-    if not quiet:
-        drawn = f"{out / PAGE} (open it in a browser), {out / FIGURES}, " if figures else ""
+    if not options.quiet:
+        drawn = f"{out / PAGE} (open it in a browser), {out / FIGURES}, " if options.figures else ""
         terminal.print(f"Written: {drawn}{out / TABLES}, {out / DATA}", soft_wrap=True)
-    write_json(json_file, found)
+    write_json(options.json, found)
     return None
-
-
-def _write(out: Path, found: dict[str, Any], sections: list[Section]) -> None:
-    """Write the JSON file and the page."""
-    try:
-        write_data(out / DATA, found)
-        if sections:
-            write_sections(out / PAGE, sections)
-    except OSError as error:
-        _unwritten(error)
-
-
-def _unwritten(error: OSError) -> NoReturn:
-    where = f"{error.filename} cannot be written: {error.strerror}" if error.filename else str(error)
-    raise Unwritten(f"{where}. Finished jobs are kept: the same command goes on from there.") from error
 
 
 def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
     """Return the experiments of these names, with as many seeds as were asked for."""
+    known = (*EXPERIMENTS, "all")
     for name in names:
-        if name not in (*EXPERIMENTS, "all"):
-            known = (*EXPERIMENTS, "all")
+        if name not in known:
             fail(f"There is no experiment {name!r}; choose from {', '.join(known)}.{checks.did_you_mean(name, known)}")
     able = find_spec("torch") is not None
-    chosen: Mapping[str, Experiment] = {
-        n: e for n, e in EXPERIMENTS.items() if n in names or ("all" in names and (able or n not in ATTACK_TABLES))
-    }
+    wanted = {name for name in EXPERIMENTS if able or name not in ATTACK_TABLES} if "all" in names else set()
+    chosen = {name: experiment for name, experiment in EXPERIMENTS.items() if name in {*names, *wanted}}
     if seeds is None:
         return list(chosen.values())
     stochastic = {n: dataclasses.replace(t, seeds=seeds) for n, t in PAPER_TABLES.items() if not t.closed_form}
@@ -183,9 +170,8 @@ def _choose(names: list[str], seeds: int | None) -> list[Experiment]:
 def _attack_as_wished(experiments: list[Experiment], seeds: int | None, wishes: dict[str, Any]) -> list[Experiment]:
     """Return the experiments, the attacks among them with the options that are theirs."""
     attacks = [experiment.name for experiment in experiments if isinstance(experiment, AttackTable)]
-    for name in wishes:
-        if not attacks:
-            fail(f"--{name} is for {', '.join(ATTACK_TABLES)}, of which none was named.")
+    if wishes and not attacks:
+        fail(f"--{next(iter(wishes))} is for {', '.join(ATTACK_TABLES)}, of which none was named.")
     if "weights" in wishes and len(attacks) > 1:
         fail(f"--weights holds one network, but there are two experiments: name one of {', '.join(attacks)}.")
     if "folder" in wishes and "weights" not in wishes:
@@ -222,52 +208,32 @@ def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) 
                 bar.print(f"{experiment.name}: {row[0]}: {row[at]}", markup=False)
 
 
-class Bar:
-    """A progress bar over the jobs."""
+class Bar(Progress):
+    """A progress bar over the jobs. `print` writes above it."""
 
     def __init__(self, jobs: int, terminal: Console, *, quiet: bool) -> None:
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            console=terminal,
-            transient=True,
-            disable=quiet,
-        )
-        self.task = self.progress.add_task("", total=jobs)
+        text = TextColumn("{task.description}")
+        columns = (SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        super().__init__(*columns, console=terminal, transient=True, disable=quiet)
+        self.task = self.add_task("", total=jobs)
         self.done = 0
         self.drawn = 0.0
 
-    def __enter__(self) -> Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.progress.stop()
-
     def begin(self, label: str) -> None:
         """Show what is being done."""
-        self.progress.update(self.task, description=label)
+        self.update(self.task, description=label)
 
     def tick(self, share: float) -> None:
         """Show the share of the job that is done."""
         if time.monotonic() - self.drawn > REFRESH_SECONDS:
             self.drawn = time.monotonic()
-            self.progress.update(self.task, completed=self.done + share)
+            self.update(self.task, completed=self.done + share)
 
     def end(self) -> None:
         """Count a job that has ended."""
         self.done += 1
-        self.progress.update(self.task, completed=self.done)
+        self.update(self.task, completed=self.done)
 
     def warn(self, text: str) -> None:
         """Print a warning."""
         self.print(text, style="yellow")
-
-    def print(self, what: Any, **options: Any) -> None:
-        """Print above the bar."""
-        self.progress.console.print(what, **options)
