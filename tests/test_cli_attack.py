@@ -598,7 +598,7 @@ def full(*_: Any, **__: Any) -> Any:
         ("slgh.cli.attack_output.write_text", ["--out", "found"], "--out: found cannot be written: No space left"),
         ("slgh.cli.output.write_text", ["--json", "a.json"], "--json: a.json cannot be written: No space left"),
         (
-            "slgh.cli.attack_output.atomic_write",
+            "slgh.cli.drawing.atomic_write",
             ["--plot", "a.png"],
             "--plot: a.png was not drawn: [Errno 28] No space left",
         ),
@@ -614,7 +614,7 @@ def test_a_full_disk_is_told(place: str, more: list[str], told: str, monkeypatch
 
 
 def test_a_default_picture_on_a_full_disk_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("slgh.cli.attack_output.atomic_write", full)
+    monkeypatch.setattr("slgh.cli.drawing.atomic_write", full)
     result = run(*OWN, *QUICK)
     assert result.exit_code == 0
     assert "No space left on device" in block(result.stdout)["drawn"]

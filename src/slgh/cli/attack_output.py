@@ -18,7 +18,7 @@ from slgh.attack import AttackResult, Outcome
 from slgh.backends import backend_of
 from slgh.cli.attack_input import AttackInput
 from slgh.cli.declaration import words
-from slgh.cli.drawing import Undrawn
+from slgh.cli.drawing import write_figure
 from slgh.cli.errors import INTERRUPTED, Unwritten, exit_code
 from slgh.cli.options import AttackOptions
 from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json
@@ -258,35 +258,24 @@ def _write_folder(folder: Path | None, finished: FinishedAttack, entries: dict[s
 
 
 def _draw(finished: FinishedAttack, output: Output) -> str:
-    """Draw the pictures; return their files. One that was not asked for may fail: the result is worth more."""
+    """Draw the pictures; return their files."""
     if output.plot is None:
         missing = not finished.options.no_plot and (output.prints or output.out is not None)
         return 'nothing: matplotlib is missing, pip install "slgh[plot]".' if missing else ""
-    try:
-        return _draw_figures(finished, output.plot, output.out)
-    except Undrawn as error:
-        if output.asked:
-            raise Unwritten(f"--plot: {output.plot} was not drawn: {error}.") from error
-        return f"nothing: {error}."
+    return output.draw(lambda file: _draw_figures(finished, file, output.out))
 
 
 def _draw_figures(finished: FinishedAttack, file: Path, folder: Path | None) -> str:
     from slgh.plotting.images import attack_curves, attack_images
-    from slgh.plotting.style import as_bytes
 
     found, attacked = finished.found, finished.attacked
     figures = figures_of(found)
     method = METHODS.get(finished.options.method, finished.options.method)
     title = f"{attacked.title}, {method}: {figures['fooled']} of {figures['attacked']} fooled"
     options: dict[str, Any] = {"ids": attacked.ids, "classes": attacked.classes}
-    try:
-        figure = attack_images(found, attacked.images, pixels=attacked.pixels, title=title, most=MAX_DRAWN, **options)
-        with atomic_write(file) as stream:
-            stream.write(as_bytes(figure, file.suffix[1:].lower()))
-        if folder is None or not len(found.history.get("queries", ())):
-            return str(file)
-        with atomic_write(folder / CURVES) as stream:
-            stream.write(as_bytes(attack_curves(found, title=title, **options), "png"))
-    except Exception as error:
-        raise Undrawn(" ".join(str(error).split()).rstrip(".")) from error
+    pictures = attack_images(found, attacked.images, pixels=attacked.pixels, title=title, most=MAX_DRAWN, **options)
+    write_figure(pictures, file)
+    if folder is None or not len(found.history.get("queries", ())):
+        return str(file)
+    write_figure(attack_curves(found, title=title, **options), folder / CURVES)
     return f"{file}, {folder / CURVES}"

@@ -55,26 +55,19 @@ def draw(run: FinishedRun, file: pathlib.Path, rows: list[tuple[str, str]], pati
     `rows` are the lines on the run for a page; `patience` is the time limit of the function, in seconds.
     """
     if not run.result.nit:
-        raise Undrawn("there were no iterations")
+        raise ValueError("there were no iterations")
     fun, remark = None, ""
     if run.problem.d <= 2:
         fun, remark = function_of(run, patience)
         if "x" not in run.result.history:
             remark = " (without the path, which was not recorded)"
     try:
-        try:
-            _write(run, file, fun, rows)
-        except (UserCodeFailed, TooSlow) as error:
-            _write(run, file, None, rows)
-            why = str(error) or f"it would take more than {patience:g} s"
-            remark = f" (without the function: {why})"
-    except Exception as error:
-        raise Undrawn(" ".join(str(error).split())) from error
+        _write(run, file, fun, rows)
+    except (UserCodeFailed, TooSlow) as error:
+        _write(run, file, None, rows)
+        why = str(error) or f"it would take more than {patience:g} s"
+        remark = f" (without the function: {why})"
     return f"{file}{remark}"
-
-
-class Undrawn(Exception):
-    """There is no picture, which is no reason to lose the result."""
 
 
 def function_of(run: FinishedRun, patience: float) -> tuple[Any, str]:
@@ -96,8 +89,13 @@ def _write(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple[str,
         if file.suffix.lower() == PAGE_SUFFIX:
             _write_page(run, file, fun, rows)
         else:
-            with atomic_write(file) as stream:
-                stream.write(as_bytes(_figure(run, fun), file.suffix[1:].lower()))
+            write_figure(_figure(run, fun), file)
+
+
+def write_figure(figure: Any, file: pathlib.Path) -> None:
+    """Write a figure of matplotlib as the kind of picture that the file's suffix names."""
+    with atomic_write(file) as stream:
+        stream.write(as_bytes(figure, file.suffix[1:].lower()))
 
 
 def _figure(run: FinishedRun, fun: Any) -> Any:
@@ -110,15 +108,11 @@ def _figure(run: FinishedRun, fun: Any) -> Any:
 
     figure = plot(run.result, fun, vectorized=True, title=title_of(run).replace("$", r"\$"))
     if fun is not None and "x" in run.result.history:
-        _name_axes(figure.axes[0], run.problem.variables)
+        # A path is drawn for one or two variables.
+        labels = zip(("xlabel", "ylabel"), run.problem.variables, strict=False)
+        figure.axes[0].set(**dict(labels))
     plt.close(figure)
     return figure
-
-
-def _name_axes(ax: Any, variables: tuple[str, ...]) -> None:
-    """Write the formula's variables, of which there are one or two, at the axes of the path."""
-    for write, name in zip((ax.set_xlabel, ax.set_ylabel), variables, strict=False):
-        write(name)
 
 
 def _write_page(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple[str, str]]) -> None:

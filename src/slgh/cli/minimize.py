@@ -6,8 +6,8 @@ import dataclasses
 import secrets
 from pathlib import Path
 
-from slgh.cli.drawing import Undrawn, draw
-from slgh.cli.errors import Unwritten, exit_code
+from slgh.cli.drawing import draw
+from slgh.cli.errors import exit_code
 from slgh.cli.options import MinimizeOptions
 from slgh.cli.output import IMAGE_SUFFIXES, PAGE_SUFFIX, Output, console, read_picture, show, show_note, write_json
 from slgh.cli.problem import read_problem
@@ -77,13 +77,7 @@ def report(finished: FinishedRun, output: Output) -> int:
         show("again", repeat(finished), unbroken=True)
     write_json(output.json, as_dict(finished, history=output.history))
     if output.plot is not None:
-        try:
-            with output.reserved():
-                drawn = draw(finished, output.plot, summary(finished), output.patience)
-        except Undrawn as error:
-            drawn = f"nothing: {error}"
-            if output.asked:
-                raise Unwritten(f"--plot: {output.plot} was not drawn: {error}.") from error
+        drawn = output.draw(lambda file: draw(finished, file, summary(finished), output.patience))
         if output.prints:
             show("drawn", drawn, unbroken=True)
     if hint := go_on(finished):

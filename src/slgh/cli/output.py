@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -72,6 +72,21 @@ class Output:
     def reserved(self) -> AbstractContextManager[object]:
         """Keep what the user's code prints away from the figures that a program reads."""
         return nullcontext() if self.prints else redirect_stdout(sys.stderr)
+
+    def draw(self, write: Callable[[Path], str]) -> str:
+        """Return what `write` has drawn into the picture's file, or why there is no picture.
+
+        A picture that was not asked for may fail: that is no reason to lose the result.
+        """
+        assert self.plot is not None
+        try:
+            with self.reserved():
+                return write(self.plot)
+        except Exception as error:
+            why = " ".join(str(error).split()).rstrip(".")
+            if self.asked:
+                raise Unwritten(f"--plot: {self.plot} was not drawn: {why}.") from error
+            return f"nothing: {why}."
 
 
 def read_output(options: CommonOptions) -> Output:

@@ -19,6 +19,7 @@ from slgh.cli.parse import read_numbers
 from slgh.cli.problem import read_problem
 from slgh.cli.wording import in_options
 from slgh.files import atomic_write
+from slgh.plotting.probe_plot import plot_probe
 
 EXPLANATION = (
     "* t1. 5.2(1) is 5.2 +- 0.1. SNR: |grad F|^2 against the variance of one pair's estimate, 1/(d + 1) for a linear "
@@ -102,13 +103,10 @@ def with_error(value: float, error: float) -> str:
 
 def draw(found: slgh.Probe, file: Path) -> None:
     """Draw the table."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("agg")
-    import matplotlib.pyplot as plt
-
-    figure = slgh.plot(found)
-    plt.close(figure)
+    figure = Figure(layout="constrained")  # not of pyplot: no window is opened, and no display is needed
+    plot_probe(found, figure.subplots())
     try:
         with atomic_write(file) as stream:
             figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)
