@@ -201,6 +201,14 @@ def command(options: type[Options], run: Callable[[Options], int | None]) -> Cal
     return call
 
 
+def refuse(options: Any, *names: str, because: str) -> None:
+    """Refuse options that do not go with the others."""
+    for name in names:
+        each = declared(type(options))[name]
+        if getattr(options, name) != each.default:
+            fail(f"{each.flag} {because}")
+
+
 def _refuse_before(subcommand: str, given: Any) -> None:
     """Refuse options before a subcommand, which would be lost."""
     for name, each in declared(type(given)).items():

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.cli.declaration import refuse
 from slgh.cli.errors import fail
 from slgh.cli.options import MinimizeOptions
 from slgh.cli.parse import read_bounds, read_numbers, read_start
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
 """Oracles that need a gradient or a closed form."""
+
+FUNCTION_OPTIONS = ("grad", "vectorized", "terms")
+"""Options about the function of --fun."""
 
 MAX_VARIABLES = 10**8
 """Maximum of --d: one point then takes 800 MB."""
@@ -130,11 +134,10 @@ def read_problem(options: MinimizeOptions) -> GivenProblem:
 
 def _read_text(text: str, options: MinimizeOptions) -> GivenProblem:
     """Return the problem of a formula, or of the name of a test problem."""
-    _refuse_function_options(options, "--fun; a formula needs none")
+    refuse(options, *FUNCTION_OPTIONS, because="goes with --fun; a formula needs none.")
     name = text.strip()
     if name in PROBLEMS:
-        if options.fallback is not None:
-            fail(f"--fallback smooths formulas; {name} is a test problem.")
+        refuse(options, "fallback", because=f"smooths formulas; {name} is a test problem.")
         return _read_test_problem(name, options)
     # One variable alone is no function to minimize, but a misspelled name.
     if name.isidentifier() and 2 < len(name) <= 100:
@@ -143,23 +146,17 @@ def _read_text(text: str, options: MinimizeOptions) -> GivenProblem:
     return _read_formula(text, options)
 
 
-def _refuse_function_options(options: MinimizeOptions, instead: str) -> None:
-    for option, value in (("--grad", options.grad), ("--vectorized", options.vectorized), ("--terms", options.terms)):
-        if value:
-            fail(f"{option} goes with {instead}.")
-
-
 def _read_function(options: MinimizeOptions) -> GivenProblem:
     """Return the problem of a Python function, or of a closed form, by its name."""
     name = str(options.fun)
-    if options.fallback is not None:
-        fail("--fallback smooths formulas; a Python function is minimized by its values, or with --grad.")
+    because = "smooths formulas; a Python function is minimized by its values, or with --grad."
+    refuse(options, "fallback", because=because)
     fun = UserFunction("--fun", name)
     grad = None if options.grad is None else UserFunction("--grad", options.grad)
     x0 = read_start(options.x0, options.d, None, "a Python function does not tell how many variables it has")
     about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
     if is_closed_form(fun.function):
-        _refuse_function_options(options, f"a function; {name} is a closed form")
+        refuse(options, *FUNCTION_OPTIONS, because=f"goes with a function; {name} is a closed form.")
         closed = UserClosedForm(name, fun.function)
         return GivenProblem(title=name, about=f"{about}, closed form", x0=x0, closed=closed)
     if options.terms is not None:
