@@ -21,9 +21,10 @@ import slgh
 from slgh.cli import app, declaration
 from slgh.cli.declaration import PASSED, Role, declared
 from slgh.cli.group import Commands
-from slgh.cli.lists import FIELDS, parts_of, read_docstring
+from slgh.cli.lists import FIELDS, read_docstring
 from slgh.cli.options import AttackOptions, MinimizeOptions, ProbeOptions
 from slgh.cli.output import console
+from slgh.cli.parameters import parts_of
 from slgh.method import SLOTS
 
 run = CliRunner().invoke

@@ -8,13 +8,12 @@ import time
 
 from slgh import checks
 from slgh.attack import attack as run_attack
-from slgh.attack.api import DEFAULT_QUERIES, STOPS
+from slgh.attack.api import DEFAULT_QUERIES
 from slgh.cli.attack_input import blamed, paper_parameters, read_input
 from slgh.cli.attack_output import FinishedAttack, read_attack_output, report
 from slgh.cli.declaration import PASSED, values_of
-from slgh.cli.errors import fail
 from slgh.cli.options import ATTACK_METHODS, AttackOptions
-from slgh.cli.wording import read_parameters
+from slgh.cli.parameters import read_parameters
 
 
 def attack(options: AttackOptions) -> int:
@@ -30,8 +29,6 @@ def attack(options: AttackOptions) -> int:
     """
     output = read_attack_output(options)
     checks.choice("method", options.method, list(ATTACK_METHODS))
-    if (stop := options.stop.replace("-", " ")) not in STOPS:
-        fail(f"--stop must be first-success or end, got {options.stop!r}.")
     given = read_parameters(options, inspect.signature(run_attack).parameters)
     arguments = {name: value for name, value in values_of(options, *PASSED).items() if value is not None}
     resumed = options.run is not None and options.run.exists()  # then the file has the seed
@@ -53,7 +50,6 @@ def attack(options: AttackOptions) -> int:
                 targets=None if attacked.wanted is None else [attacked.wanted] * len(attacked.labels),
                 pixels=attacked.pixels,
                 outputs=attacked.outputs,
-                stop=stop,
                 checkpoint=options.run,
                 progress=output.shows_progress,
                 **arguments,

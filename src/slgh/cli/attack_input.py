@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import traceback
 import zipfile
@@ -19,11 +18,12 @@ from numpy.typing import NDArray
 import slgh
 from slgh.attack import model as asking
 from slgh.checks import is_about_argument
+from slgh.cli.declaration import refuse
 from slgh.cli.errors import fail
 from slgh.cli.options import AttackOptions
+from slgh.cli.parameters import fields_of
 from slgh.cli.parse import read_numbers
 from slgh.cli.user_code import failed, load
-from slgh.method import METHODS, SLOTS
 from slgh.paper.attack.settings import METHODS as PAPER_METHODS
 from slgh.paper.attack.settings import PAPER
 from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
@@ -81,7 +81,8 @@ def read_input(options: AttackOptions) -> AttackInput:
         about, title = f"of {options.inputs}", options.inputs.name
     else:
         data = read_data(options.data)
-        all_images = _read_set(data, options)
+        shipped = options.folder is None and not options.download
+        all_images = shipped_images(data) if shipped else load_images(data, "test", options.folder)
         pixels = OUR_PIXELS if options.model is None else _read_pixels(options.pixels)
         images, labels, ids = _scaled(all_images, pixels), all_images.labels, all_images.ids
         classes, title = DATASETS[data].classes, DATASETS[data].title
@@ -107,27 +108,21 @@ def read_input(options: AttackOptions) -> AttackInput:
 
 def _refuse_what_does_not_go_together(options: AttackOptions) -> None:
     if options.model is None:
-        for name in ("inputs", "pixels", "outputs"):
-            if getattr(options, name) is not None:
-                fail(f"--{name} goes with --model FILE.py:NAME; our networks read their own images.")
+        because = "goes with --model FILE.py:NAME; our networks read their own images."
+        refuse(options, "inputs", "pixels", "outputs", because=because)
     else:
-        if options.weights is not None:
-            fail("--weights are another training of our network; --model has its own.")
+        refuse(options, "weights", because="are another training of our network; --model has its own.")
         if (options.inputs is None) == (options.data is None):
             given = "got both" if options.data else "got neither"
             fail(f"Pass with --model either --inputs FILE.npz or --data, the images it is asked about; {given}.")
     if options.inputs is not None:
-        for name in ("folder", "download"):
-            if getattr(options, name):
-                fail(f"--{name} goes with --data; --inputs holds the images.")
+        refuse(options, "folder", "download", because="goes with --data; --inputs holds the images.")
     if options.folder is not None and options.download:
         fail("Pass one of --folder and --download.")
     if options.images is not None and options.ids is not None:
         fail("Pass one of --images and --ids.")
     if options.images is not None and options.images < 1:
         fail(f"--images must be an integer >= 1, got {options.images}.")
-    if options.outputs is not None and options.outputs not in asking.OUTPUTS:
-        fail(f"--outputs must be one of {', '.join(asking.OUTPUTS)}; got {options.outputs!r}.")
 
 
 def read_data(name: str | None) -> str:
@@ -138,21 +133,13 @@ def read_data(name: str | None) -> str:
     return name
 
 
-def _read_set(data: str, options: AttackOptions) -> ImageSet:
-    if options.folder is None and not options.download:
-        return shipped_images(data)
-    return load_images(data, "test", options.folder)
-
-
 def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32]:
     """Return the images with pixels in the range that a model reads."""
     if pixels == OUR_PIXELS:
         return images.pixels()
     low, high = map(np.float32, pixels)
-    found: NDArray[np.float32] = np.clip(
-        images.images.astype(np.float32) / np.float32(255) * (high - low) + low, low, high
-    )
-    return found
+    scaled: NDArray[np.float32] = images.images.astype(np.float32) / np.float32(255) * (high - low) + low
+    return scaled.clip(low, high)
 
 
 def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -172,14 +159,10 @@ def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError, MemoryError) as error:
         text = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         fail(f"--inputs: {file} is not a whole .npz of numbers ({text}).")
-    if images.ndim < 2 or 0 in images.shape:
-        fail(f"--inputs: images must have shape (N, ...), at least one image of one pixel; got {images.shape}.")
     for name, column in {"labels": labels, "ids": ids}.items():
         if column.shape != images.shape[:1] or column.dtype.kind not in "iu":
-            fail(
-                f"--inputs: {name} must be {len(images)} integers, one an image; got {column.dtype} of shape "
-                f"{column.shape}."
-            )
+            got = f"{column.dtype} of shape {column.shape}"
+            fail(f"--inputs: {name} must be {len(images)} integers, one an image; got {got}.")
     return images, labels, ids
 
 
@@ -200,20 +183,15 @@ def _read_target(text: str | None, classes: tuple[str, ...] | None) -> int | Non
     if classes is not None and text in classes:
         return classes.index(text)
     if not text.isdecimal() or (classes is not None and int(text) >= len(classes)):
-        known = (
-            "the number of a class" if classes is None else f"one of {', '.join(classes)}, or 0 to {len(classes) - 1}"
-        )
+        known = f"one of {', '.join(classes)}, or 0 to {len(classes) - 1}" if classes else "the number of a class"
         fail(f"--target must be {known}; got {text!r}.")
     return int(text)
 
 
 def _choose(options: AttackOptions, ids: NDArray[Any], labels: NDArray[Any], wanted: int | None) -> list[int]:
     """Return the rows to attack: those of --ids, or the first --images that are not of the wanted class already."""
-    more = (
-        ""
-        if options.inputs or options.folder or options.download
-        else " --folder or --download has the whole test set."
-    )
+    complete = options.inputs or options.folder or options.download
+    more = "" if complete else " --folder or --download has the whole test set."
     if options.ids is None:
         rows = [i for i in range(len(ids)) if labels[i] != wanted]
         n = options.images or (len(rows) if options.inputs else DEFAULT_IMAGES)
@@ -226,10 +204,8 @@ def _choose(options: AttackOptions, ids: NDArray[Any], labels: NDArray[Any], wan
         fail(f"--ids must be different from each other, got {options.ids!r}.")
     place = {int(each): i for i, each in enumerate(ids)}
     if absent := [f"{each:g}" for each in numbers if each not in place]:
-        fail(
-            f"--ids must be among those of the {len(ids)} images, {ids.min()} to {ids.max()}; {', '.join(absent)} "
-            f"{'is' if len(absent) == 1 else 'are'} not.{more}"
-        )
+        are_not = f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not"
+        fail(f"--ids must be among those of the {len(ids)} images, {ids.min()} to {ids.max()}; {are_not}.{more}")
     rows = [place[int(each)] for each in numbers]
     if already := [str(ids[i]) for i in rows if labels[i] == wanted]:
         fail(f"--target {wanted} is the class of {', '.join(already)} already; leave that out of --ids.")
@@ -249,9 +225,8 @@ def _placed(module: Any, device: str) -> Any:
     try:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:
-        fail(
-            f"--device must be cpu or cuda, and there; {device!r} is refused: {str(error).splitlines()[0].rstrip('.')}."
-        )
+        why = str(error).splitlines()[0].rstrip(".")
+        fail(f"--device must be cpu or cuda, and there; {device!r} is refused: {why}.")
 
 
 def _own_model(name: str, device: str | None) -> tuple[Callable[..., Any], str]:
@@ -311,6 +286,5 @@ def paper_parameters(method: str, d: int, given: Mapping[str, Any]) -> dict[str,
     data = nearest(d)
     paper = PAPER[data].parameters(method)
     paper |= {name: paper[name] * size_of(data) / d for name in PER_PIXEL if name in paper}
-    parts = (SLOTS[slot].get(given.get(slot, getattr(METHODS[method], slot))) for slot in SLOTS)
-    taken = {"floor"} | {field.name for part in parts if part is not None for field in dataclasses.fields(part)}
+    taken = {"floor", *fields_of(method, given)}
     return {name: value for name, value in paper.items() if name in taken} | dict(given)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rich import box
@@ -17,9 +18,10 @@ from slgh.cli.declaration import option
 from slgh.cli.errors import fail
 from slgh.cli.options import CommonOptions, complete_methods
 from slgh.cli.output import console, read_output, show, write_json
+from slgh.cli.parameters import parts_of
 from slgh.cli.problem import PAPER_PROBLEMS
 from slgh.cli.wording import as_option, as_options
-from slgh.method import METHODS, SLOTS
+from slgh.method import METHODS
 from slgh.problems import PROBLEMS, Problem
 
 EXAMPLE, METHOD = "rosenbrock", "slgh_r"
@@ -67,19 +69,22 @@ def methods(options: MethodsOptions) -> None:
     name = options.name
     if name is not None and name not in METHODS:
         fail(f"There is no method {name!r}; choose from {', '.join(METHODS)}.{checks.did_you_mean(name, METHODS)}")
+    found = {
+        n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": required(n), "about": r.about}
+        for n, r in METHODS.items()
+        if name in (None, n)
+    }
+    _list(options, found, _print_methods if name is None else partial(print_method, name))
+
+
+def _list(options: CommonOptions, found: Mapping[str, Any], print_all: Callable[[], None]) -> None:
+    """Print a list, or with --quiet the names in it, and write it to the JSON file."""
     output = read_output(options)
-    chosen = METHODS if name is None else {name: METHODS[name]}
     if output.prints_line:
-        print("\n".join(chosen))
+        print("\n".join(found))
     elif output.prints:
-        _print_methods() if name is None else print_method(name)
-    write_json(
-        output.json,
-        {
-            n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": required(n), "about": r.about}
-            for n, r in chosen.items()
-        },
-    )
+        print_all()
+    write_json(output.json, found)
 
 
 def _print_methods() -> None:
@@ -99,29 +104,22 @@ def problems(options: CommonOptions) -> None:
 
     With --quiet the names alone.
     """
-    output = read_output(options)
     known = {name: make() for name, make in PROBLEMS.items()}
-    if output.prints_line:
-        print("\n".join(known))
-    elif output.prints:
-        _print_problems(known)
-    write_json(
-        output.json,
-        {
-            name: {
-                "d": problem.d,
-                "any_d": _any_number(name),
-                "x0": problem.x0,
-                "minimum": problem.minimum,
-                "minimizers": problem.minimizers,
-                "closed_form": problem.smooth is not None,
-                "gradient": problem.grad is not None,
-                "parameters": dict(problem.parameters),
-                "of_the_paper": name in PAPER_PROBLEMS,
-            }
-            for name, problem in known.items()
-        },
-    )
+    found = {
+        name: {
+            "d": problem.d,
+            "any_d": _any_number(name),
+            "x0": problem.x0,
+            "minimum": problem.minimum,
+            "minimizers": problem.minimizers,
+            "closed_form": problem.smooth is not None,
+            "gradient": problem.grad is not None,
+            "parameters": dict(problem.parameters),
+            "of_the_paper": name in PAPER_PROBLEMS,
+        }
+        for name, problem in known.items()
+    }
+    _list(options, found, partial(_print_problems, known))
 
 
 def _print_problems(known: dict[str, Problem]) -> None:
@@ -170,11 +168,6 @@ def required(name: str) -> list[str]:
     recipe = METHODS[name]
     fields = (f for part in parts_of(name).values() for f in dataclasses.fields(part))
     return [f.name for f in fields if f.default is dataclasses.MISSING and f.name not in recipe.defaults]
-
-
-def parts_of(name: str) -> dict[str, Any]:
-    """Return the classes of a method's parts, by slot."""
-    return {slot: SLOTS[slot][getattr(METHODS[name], slot)] for slot in SLOTS}
 
 
 def print_method(name: str) -> None:

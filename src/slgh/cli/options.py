@@ -225,7 +225,7 @@ class AttackOptions(RunOptions, DataOptions):
         "WHEN",
         "end makes an image that is adversarial less distorted to the end; first-success leaves it alone.",
         LIMITS,
-        Role.PROBLEM,
+        Role.ARGUMENT,
         default="end",
         choices=("first-success", "end"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,12 @@ from slgh import checks
 from slgh.cli.declaration import PASSED, Role, values_of
 from slgh.cli.errors import fail
 from slgh.cli.options import MinimizeOptions
+from slgh.cli.parameters import fields_of, parts_of, read_parameters
 from slgh.cli.problem import PAPER_PROBLEMS, GivenProblem
-from slgh.cli.wording import as_options, read_parameters
+from slgh.cli.wording import as_options
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.termination import Limits, read_limits
-from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, MissingParameters
+from slgh.method import METHODS, MINIMIZE_ARGUMENTS, MissingParameters
 from slgh.result import Result
 
 MAX_PATH_NUMBERS = 2_000_000
@@ -39,11 +39,6 @@ class RunSpec:
     """The hyperparameters, and parts to swap."""
     problem: GivenProblem
     history: int | str
-
-    @property
-    def parts(self) -> list[Any]:
-        """The classes of the method's parts, as far as they are known by name."""
-        return parts_of(self.options.method, self.params)
 
     @property
     def schedule(self) -> str:
@@ -82,16 +77,9 @@ def read_params(options: MinimizeOptions) -> dict[str, Any]:
     return read_parameters(options, ("fun", "x0", *MINIMIZE_ARGUMENTS))
 
 
-def parts_of(method: str, params: dict[str, Any]) -> list[Any]:
-    """Return the classes of a method's parts, as far as they are known by name."""
-    recipe = METHODS[method]
-    named = (classes.get(params.get(slot, getattr(recipe, slot))) for slot, classes in SLOTS.items())
-    return [part for part in named if part is not None]
-
-
 def limits_of(options: MinimizeOptions, params: dict[str, Any], d: int) -> Limits:
     """Return the limits of a run in d variables, with the default where none was given."""
-    planned = any(getattr(part, "planned", False) for part in parts_of(options.method, params))
+    planned = any(getattr(part, "planned", False) for part in parts_of(options.method, params).values())
     return read_limits(d, planned=planned, **values_of(options, Role.LIMIT))
 
 
@@ -130,7 +118,7 @@ def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) 
 def _usual_parameters(spec: RunSpec) -> str:
     """Return a sentence on the parameters of a test problem that the method takes and were not given."""
     options, problem = spec.options, spec.problem
-    taken = {f.name for part in spec.parts for f in dataclasses.fields(part)} - spec.params.keys()
+    taken = fields_of(options.method, spec.params) - spec.params.keys()
     if options.max_evals is None and options.max_iter is None:
         taken.add("max_iter")
     shown = as_options({name: value for name, value in problem.parameters.items() if name in taken})

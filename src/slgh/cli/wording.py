@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from slgh import checks
-from slgh.cli.declaration import Role, flags, values_of
-from slgh.cli.errors import fail
+from slgh.cli.declaration import flags
 from slgh.cli.options import AttackOptions, MinimizeOptions, ProbeOptions, TrainOptions
-from slgh.cli.parse import read_value
 from slgh.method import SLOTS
 
 OPTIONS = (
@@ -68,24 +66,3 @@ def as_options(arguments: Mapping[str, Any]) -> str:
     """
     shown = {name: f"{value:.6g}" if isinstance(value, float) else str(value) for name, value in arguments.items()}
     return " ".join(f"{OPTIONS[name]} {value}" for name, value in shown.items())
-
-
-def read_parameters(options: MinimizeOptions | AttackOptions, arguments: Collection[str]) -> dict[str, Any]:
-    """Return the hyperparameters: those with an option of their own, and NAME=VALUE of --set for the others.
-
-    `arguments` of the library are none.
-    """
-    params = {name: value for name, value in values_of(options, Role.PARAMETER).items() if value is not None}
-    for setting in options.settings:
-        name, sign, text = setting.partition("=")
-        name = name.strip()
-        if not (sign and name.isidentifier() and text.strip()):
-            fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
-        if name in params:
-            fail(f"--set {name}: {name} is given twice.")
-        if name in arguments:
-            own = flags(type(options))
-            instead = f"pass {own[name]}" if name in own else "the command line does not take it"
-            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
-        params[name] = read_value(text.strip())
-    return params

@@ -1,0 +1,45 @@
+"""The parts of a method, and the hyperparameters that the options give it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from slgh.cli.declaration import Role, flags, values_of
+from slgh.cli.errors import fail
+from slgh.cli.options import RunOptions
+from slgh.cli.parse import read_value
+from slgh.method import METHODS, SLOTS
+
+
+def parts_of(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the classes of a method's parts by slot, as far as `params` swap them for parts with a name."""
+    chosen = {slot: (params or {}).get(slot, getattr(METHODS[method], slot)) for slot in SLOTS}
+    return {slot: SLOTS[slot][name] for slot, name in chosen.items() if name in SLOTS[slot]}
+
+
+def fields_of(method: str, params: Mapping[str, Any]) -> set[str]:
+    """Return the hyperparameters that the parts of a method take."""
+    return {field.name for part in parts_of(method, params).values() for field in dataclasses.fields(part)}
+
+
+def read_parameters(options: RunOptions, arguments: Collection[str]) -> dict[str, Any]:
+    """Return the hyperparameters: those with an option of their own, and NAME=VALUE of --set for the others.
+
+    `arguments` of the library are none.
+    """
+    params = {name: value for name, value in values_of(options, Role.PARAMETER).items() if value is not None}
+    for setting in options.settings:
+        name, sign, text = setting.partition("=")
+        name = name.strip()
+        if not (sign and name.isidentifier() and text.strip()):
+            fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
+        if name in params:
+            fail(f"--set {name}: {name} is given twice.")
+        if name in arguments:
+            own = flags(type(options))
+            instead = f"pass {own[name]}" if name in own else "the command line does not take it"
+            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
+        params[name] = read_value(text.strip())
+    return params
