@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
@@ -19,9 +18,9 @@ from slgh.backends import backend_of
 from slgh.cli.attack_input import AttackInput
 from slgh.cli.declaration import words
 from slgh.cli.drawing import write_figure
-from slgh.cli.errors import INTERRUPTED, Unwritten, exit_code
+from slgh.cli.errors import INTERRUPTED, exit_code
 from slgh.cli.options import AttackOptions
-from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json
+from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json, writing
 from slgh.cli.report import composition, without_chosen
 from slgh.files import atomic_write, to_json, write_text
 from slgh.paper.attack.settings import METHODS
@@ -118,11 +117,8 @@ def _complaint(finished: FinishedAttack) -> str:
     """Return what is said on standard error."""
     found = finished.found
     if not found.runs:
-        remedy = (
-            "choose others."
-            if finished.attacked.is_paper_network
-            else "are labels, --pixels and the order of channels right?"
-        )
+        own_model = "are labels, --pixels and the order of channels right?"
+        remedy = "choose others." if finished.attacked.is_paper_network else own_model
         return f"nothing was attacked: all of these images are misclassified to begin with; {remedy}"
     if any(Status(status) == Status.INTERRUPTED for run in found.runs for status in run.status):
         return "interrupted. The figures are those of the iterations until then."
@@ -153,10 +149,7 @@ def table(finished: FinishedAttack) -> Table:
             outcome.value,
             f"{found.queries[i]:,}",
             f"{found.queries_to_success[i]:,}" if found.queries_to_success[i] >= 0 else "-",
-            *(
-                f"{column[i]:.3g}" if np.isfinite(column[i]) else "-"
-                for column in (found.distortion, found.l2, found.last_total)
-            ),
+            *(f"{c[i]:.3g}" if np.isfinite(c[i]) else "-" for c in (found.distortion, found.l2, found.last_total)),
         )
     return made
 
@@ -182,10 +175,8 @@ def summary(finished: FinishedAttack) -> list[tuple[str, str]]:
     text = f"{it['fooled']} of {it['attacked']} attacked"
     if it["fooled"]:
         share = 100 * it["fooled"] / it["attacked"]
-        text += (
-            f" ({share:.0f} %), a median of {it['queries_to_success']:,.0f} queries to the first success, L2 "
-            f"{it['l2']:.3g} on average (squared {it['distortion']:.3g})"
-        )
+        text += f" ({share:.0f} %), a median of {it['queries_to_success']:,.0f} queries to the first success"
+        text += f", L2 {it['l2']:.3g} on average (squared {it['distortion']:.3g})"
     engine = f"  (engine: {found.runs[0].engine})" if found.runs else ""
     return [
         ("fooled", f"{text}."),
@@ -236,24 +227,18 @@ def as_dict(finished: FinishedAttack, code: int, *, history: bool) -> dict[str, 
     return entries | ({"history": found.history} if history else {})
 
 
-def adversarial(found: AttackResult) -> NDArray[Any]:
-    """Return the images that were found, on the host."""
-    return np.asarray(backend_of(found.images).host(found.images))
-
-
 def _write_folder(folder: Path | None, finished: FinishedAttack, entries: dict[str, Any]) -> str:
     """Write the images and the figures; return the files."""
     if folder is None:
         return ""
     found = finished.found
-    arrays = {"images": adversarial(found), "originals": finished.attacked.images, "labels": found.label}
+    images = np.asarray(backend_of(found.images).host(found.images))
+    arrays = {"images": images, "originals": finished.attacked.images, "labels": found.label}
     arrays |= {"ids": finished.attacked.ids, "after": found.after, "success": found.success}
-    try:
+    with writing("--out", folder):
         with atomic_write(folder / IMAGES) as file:
             np.savez_compressed(file, allow_pickle=False, **arrays)
         write_text(folder / RESULT, to_json(entries))
-    except OSError as error:
-        raise Unwritten(f"--out: {folder} cannot be written: {error.strerror}.") from error
     return f"{folder / IMAGES}, {folder / RESULT}"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -152,15 +152,22 @@ def make_out_folder(folder: Path) -> None:
         fail(f"--out: {folder} is write-protected.")
 
 
+@contextmanager
+def writing(option: str, place: Path) -> Iterator[None]:
+    """Say in one line that a file or a folder could not be written after all."""
+    try:
+        yield
+    except OSError as error:
+        raise Unwritten(f"{option}: {place} cannot be written: {error.strerror}.") from error
+
+
 def write_json(file: Path | None, found: Any) -> None:
     """Write the results of a command for programs."""
     if file == STDOUT:
         sys.stdout.write(to_json(found))
     elif file is not None:
-        try:
+        with writing("--json", file):
             write_text(file, to_json(found))
-        except OSError as error:
-            raise Unwritten(f"--json: {file} cannot be written: {error.strerror}.") from error
 
 
 def show(label: str, text: str, *, unbroken: bool = False, style: str | None = None, width: int = LABEL) -> None:

@@ -12,9 +12,9 @@ from rich.table import Table
 
 import slgh
 from slgh.cli.declaration import Role, values_of
-from slgh.cli.errors import Unwritten, printable, shorten
+from slgh.cli.errors import printable, shorten
 from slgh.cli.options import MinimizeOptions, ProbeOptions, ProblemOptions
-from slgh.cli.output import console, read_output, refuse_undrawable, write_json
+from slgh.cli.output import console, read_output, refuse_undrawable, write_json, writing
 from slgh.cli.parse import read_numbers
 from slgh.cli.problem import read_problem
 from slgh.cli.wording import in_options
@@ -59,16 +59,13 @@ def probe(options: ProbeOptions) -> None:
         console.print(EXPLANATION, style="dim")
         console.print(f"{found.nfev:,} evaluations, seed {found.seed}.", style="dim")
     write_json(
-        output.json, {"slgh": slgh.__version__, "command": "probe", "objective": problem.title, **_entries(found)}
+        output.json,
+        {"slgh": slgh.__version__, "command": "probe", "objective": problem.title, **dataclasses.asdict(found)},
     )
     if options.plot is not None:
         draw(found, options.plot)
         if output.prints:
             console.print(f"Drawn: {options.plot}", markup=False, soft_wrap=True)
-
-
-def _entries(found: slgh.Probe) -> dict[str, Any]:
-    return {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
 
 
 def table(found: slgh.Probe) -> Table:
@@ -107,8 +104,5 @@ def draw(found: slgh.Probe, file: Path) -> None:
 
     figure = Figure(layout="constrained")  # not of pyplot: no window is opened, and no display is needed
     plot_probe(found, figure.subplots())
-    try:
-        with atomic_write(file) as stream:
-            figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)
-    except OSError as error:
-        raise Unwritten(f"--plot: {file} cannot be written: {error.strerror}.") from error
+    with writing("--plot", file), atomic_write(file) as stream:
+        figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)
