@@ -116,8 +116,22 @@ def test_a_file_that_cannot_be_written_is_one_line() -> None:
         assert result.stderr.count("\n") == 1
 
 
-def test_the_version() -> None:
-    assert run(app, ["--version"]).output.strip() == slgh.__version__
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version(flag: str) -> None:
+    assert run(app, [flag]).output.strip() == slgh.__version__
+
+
+@pytest.mark.parametrize("command", [[], ["minimize"], ["probe"], ["attack"], ["attack", "train"]], ids=" ".join)
+def test_h_is_help(command: list[str]) -> None:
+    result = run(app, [*command, "-h"])
+    assert result.exit_code == 0
+    assert result.output == run(app, [*command, "--help"]).output
+
+
+def test_a_formula_of_the_variable_h_goes_behind_two_dashes() -> None:
+    result = run(app, ["minimize", "--x0", "1", "--bounds", "0:2", "--max-evals", "50", "--quiet", "--", "-h"])
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("-2.0 ")
 
 
 @pytest.mark.parametrize("command", ["minimize", "probe", "methods", "problems", "reproduce"])

@@ -26,6 +26,7 @@ app = typer.Typer(
     cls=Commands,
     help="Non-convex optimization by single loop Gaussian homotopy.",
     epilog=CODES,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 
@@ -33,7 +34,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def main(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("-V", "--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Non-convex optimization by single loop Gaussian homotopy."""
     if version:

@@ -96,7 +96,7 @@ def sort_arguments(args: list[str]) -> list[str]:
             while word == "--x0" and left and _is_number(left[0]):
                 value += f",{left.pop(0)}"
             options += [word, value]
-        elif word.startswith("-") and word[1:2] not in ("", "-"):
+        elif word.startswith("-") and word[1:2] not in ("", "-") and word != "-h":
             formulas.append(word)
         else:
             options.append(word)
