@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import secrets
 import time
 
@@ -29,7 +28,7 @@ def attack(options: AttackOptions) -> int:
     """
     output = read_attack_output(options)
     checks.choice("method", options.method, list(ATTACK_METHODS))
-    given = read_parameters(options, inspect.signature(run_attack).parameters)
+    given = read_parameters(options, run_attack)
     arguments = {name: value for name, value in values_of(options, *PASSED).items() if value is not None}
     resumed = options.run is not None and options.run.exists()  # then the file has the seed
     if options.seed is None and not resumed:

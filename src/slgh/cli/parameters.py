@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slgh.cli.declaration import Role, flags, values_of
@@ -24,10 +25,10 @@ def fields_of(method: str, params: Mapping[str, Any]) -> set[str]:
     return {field.name for part in parts_of(method, params).values() for field in dataclasses.fields(part)}
 
 
-def read_parameters(options: RunOptions, arguments: Collection[str]) -> dict[str, Any]:
+def read_parameters(options: RunOptions, function: Callable[..., Any]) -> dict[str, Any]:
     """Return the hyperparameters: those with an option of their own, and NAME=VALUE of --set for the others.
 
-    `arguments` of the library are none.
+    The other arguments of the library's function are none.
     """
     params = {name: value for name, value in values_of(options, Role.PARAMETER).items() if value is not None}
     for setting in options.settings:
@@ -37,7 +38,7 @@ def read_parameters(options: RunOptions, arguments: Collection[str]) -> dict[str
             fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
         if name in params:
             fail(f"--set {name}: {name} is given twice.")
-        if name in arguments:
+        if name in inspect.signature(function).parameters:
             own = flags(type(options))
             instead = f"pass {own[name]}" if name in own else "the command line does not take it"
             fail(f"--set {name}: {name} is no hyperparameter; {instead}.")

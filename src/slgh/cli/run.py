@@ -16,7 +16,7 @@ from slgh.cli.problem import PAPER_PROBLEMS, GivenProblem
 from slgh.cli.wording import as_options
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.termination import Limits, read_limits
-from slgh.method import METHODS, MINIMIZE_ARGUMENTS, MissingParameters
+from slgh.method import METHODS, MissingParameters
 from slgh.result import Result
 
 MAX_PATH_NUMBERS = 2_000_000
@@ -74,7 +74,7 @@ def read_params(options: MinimizeOptions) -> dict[str, Any]:
     """Return the hyperparameters, and refuse an unknown method."""
     checks.choice("method", options.method, list(METHODS))
     checks.at_least("save_every", options.save_every, 0)
-    return read_parameters(options, ("fun", "x0", *MINIMIZE_ARGUMENTS))
+    return read_parameters(options, slgh.minimize)
 
 
 def limits_of(options: MinimizeOptions, params: dict[str, Any], d: int) -> Limits:
