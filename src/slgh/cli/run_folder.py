@@ -175,10 +175,10 @@ def _compare(folder: Path, content: dict[str, Any], options: MinimizeOptions) ->
         elif each.role is Role.CODE and kept is not None and given is not None:
             renamed.append(f"this run was made with {_shown(each, kept)} and goes on with {_shown(each, given)}.")
         else:
-            fail(
-                f"--run: the run in {folder} was made {_with(each, kept)}, and this command has {_has(each, given)}. "
-                "Repeat its command, or choose another folder."
-            )
+            made = f"without {each.flag}" if kept == each.default else f"with {_shown(each, kept)}"
+            has = f"no {each.flag}" if given == each.default else _shown(each, given)
+            remedy = "Repeat its command, or choose another folder."
+            fail(f"--run: the run in {folder} was made {made}, and this command has {has}. {remedy}")
     ended = Status.__members__.get(str(content.get("ended")), Status.RUNNING)
     if changed and ended in FOR_GOOD:
         fail(f"The run in {folder} has ended for good ({ended.message.rstrip('.').lower()}): start another from its x.")
@@ -195,14 +195,6 @@ def _compare(folder: Path, content: dict[str, Any], options: MinimizeOptions) ->
 def _shown(each: Declaration, value: Any) -> str:
     words = each.words(value)
     return shorten(shlex.join([each.flag, *words] if each.positional else words), 200)
-
-
-def _with(each: Declaration, value: Any) -> str:
-    return f"without {each.flag}" if value == each.default else f"with {_shown(each, value)}"
-
-
-def _has(each: Declaration, value: Any) -> str:
-    return f"no {each.flag}" if value == each.default else _shown(each, value)
 
 
 def run_in_folder(spec: RunSpec, kept: KeptRun | None, *, progress: bool) -> FinishedRun:
