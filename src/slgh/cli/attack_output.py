@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from slgh.backends import backend_of
 from slgh.cli.attack_input import AttackInput
 from slgh.cli.declaration import words
 from slgh.cli.drawing import write_figure
-from slgh.cli.errors import INTERRUPTED, exit_code
+from slgh.cli.errors import INTERRUPTED, complain, exit_code
 from slgh.cli.options import AttackOptions
 from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json, writing
 from slgh.cli.report import composition, without_chosen
@@ -100,8 +99,12 @@ def report(finished: FinishedAttack, output: Output) -> int:
         for label, text in {"written": written, "drawn": drawn}.items():
             if text:
                 show(label, text, unbroken=True)
-    if complaint := _complaint(finished):
-        print(f"slgh: {complaint}", file=sys.stderr)
+    if code == NOT_ATTACKED:
+        own_model = "are labels, --pixels and the order of channels right?"
+        remedy = "choose others." if finished.attacked.is_paper_network else own_model
+        complain(f"nothing was attacked: all of these images are misclassified to begin with; {remedy}")
+    elif code == INTERRUPTED:
+        complain("interrupted. The figures are those of the iterations until then.")
     return code
 
 
@@ -111,18 +114,6 @@ def attack_code(found: AttackResult) -> int:
         return NOT_ATTACKED
     codes = {exit_code(Status(status)) for run in found.runs for status in run.status}
     return next(code for code in (INTERRUPTED, 4, 3, 0) if code in codes)
-
-
-def _complaint(finished: FinishedAttack) -> str:
-    """Return what is said on standard error."""
-    found = finished.found
-    if not found.runs:
-        own_model = "are labels, --pixels and the order of channels right?"
-        remedy = "choose others." if finished.attacked.is_paper_network else own_model
-        return f"nothing was attacked: all of these images are misclassified to begin with; {remedy}"
-    if any(Status(status) == Status.INTERRUPTED for run in found.runs for status in run.status):
-        return "interrupted. The figures are those of the iterations until then."
-    return ""
 
 
 def method_line(finished: FinishedAttack) -> str:

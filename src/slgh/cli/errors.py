@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NoReturn
 
 from slgh.result import Status
@@ -50,6 +51,11 @@ def printable(text: str) -> str:
     'x\\\\x1b[2J'
     """
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+
+
+def complain(text: str) -> None:
+    """Print a line on standard error."""
+    print(f"slgh: {printable(text)}", file=sys.stderr)
 
 
 def shorten(text: str, most: int) -> str:

@@ -14,7 +14,7 @@ import typer.core
 
 from slgh import checks
 from slgh.cli.declaration import declared
-from slgh.cli.errors import Refused, Unwritten, UserCodeFailed, printable
+from slgh.cli.errors import Refused, Unwritten, UserCodeFailed, complain, printable
 from slgh.cli.options import MinimizeOptions, ProbeOptions
 from slgh.cli.wording import explain_argument, in_options
 
@@ -67,7 +67,7 @@ class Commands(Group):
                 if "--debug" in arguments:
                     print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
                     message = message.removesuffix(DEBUG)
-                print(f"slgh: {printable(message)}", file=sys.stderr)
+                complain(message)
         code = code if isinstance(code, int) else 0
         if not standalone_mode:
             return code
@@ -161,5 +161,5 @@ def show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
 ) -> None:
     """Print a warning in one line."""
-    text = printable(" ".join(str(message).split()))
-    print(f"slgh: {category.__name__}: {text} ({filename}:{lineno})", file=sys.stderr)
+    text = " ".join(str(message).split())
+    complain(f"{category.__name__}: {text} ({filename}:{lineno})")

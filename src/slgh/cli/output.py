@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from slgh.cli.errors import Unwritten, fail, printable
+from slgh.cli.errors import Unwritten, complain, fail, printable
 from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions
 from slgh.files import to_json, write_text
 
@@ -181,6 +181,6 @@ def show(label: str, text: str, *, unbroken: bool = False, style: str | None = N
 
 
 def show_note(text: str, output: Output) -> None:
-    """Print a line on standard error."""
+    """Print a line on standard error, unless --quiet is given."""
     if not output.quiet:
-        print(f"slgh: {printable(text)}", file=sys.stderr)
+        complain(text)

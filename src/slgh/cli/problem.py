@@ -84,8 +84,7 @@ class GivenProblem:
 
     def arguments(self, method: str, oracle: str | None) -> dict[str, Any]:
         """Return what to pass to `slgh.minimize` so that the method gets what it needs, and no more."""
-        recipe = METHODS.get(method)
-        asked = oracle or (recipe.oracle if recipe else None)
+        asked = oracle or METHODS[method].oracle
         either = method in SCALE_FREE and oracle is None
         first_order = either or asked in FIRST_ORDER
         if self.values is None or (first_order and self.closed is not None):
@@ -96,7 +95,7 @@ class GivenProblem:
         grad = self.grad if with_grad else None
         return {"fun": self.values, "grad": grad, "vectorized": self.vectorized, "sample_xi": self.terms}
 
-    def _refuse_values_alone(self, method: str, oracle: str | None) -> None:
+    def _refuse_values_alone(self, method: str, oracle: str) -> None:
         if self.no_closed_form is not None and oracle != "gradient":
             raise ValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
         if self.grad is None:
@@ -211,19 +210,23 @@ def _read_formula(text: str, options: MinimizeOptions) -> GivenProblem:
         fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
     d = None if names else len(x0)
     shown = ", ".join(names) if names else f"{vector}[0] to {vector}[{len(x0) - 1}]"
+    functions: dict[str, Any]
     try:
         closed = smooth(text, d=d, fallback=fallback)
+        functions = {"values": closed.fun, "closed": closed}
+        form = f"smoothed by {fallback}" if fallback else "closed form"
     except NotInClosedForm as error:
         if fallback is not None:
             raise
-        problem = _values_alone(text, d, error, x0)
+        from slgh.smoothing.closed_form import UnsmoothedFormula
+
+        plain = UnsmoothedFormula(_parse(text, d))
+        functions = {"values": plain.fun, "grad": plain.grad, "no_closed_form": error}
         form = "no closed form"
-    else:
-        problem = GivenProblem(title="", about="", x0=x0, values=closed.fun, closed=closed)
-        form = f"smoothed by {fallback}" if fallback else "closed form"
-    _refuse_too_few(formula, problem)
     about = f"formula in {shown}; {form}"
-    return dataclasses.replace(problem, title=text.strip(), about=about, variables=names)
+    problem = GivenProblem(title=text.strip(), about=about, x0=x0, variables=names, **functions)
+    _refuse_too_few(formula, problem)
+    return problem
 
 
 def _parse(text: str, d: int | None) -> Formula:
@@ -235,14 +238,6 @@ def _parse(text: str, d: int | None) -> Formula:
             raise
         raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
     return read_formula(text, d, None)
-
-
-def _values_alone(text: str, d: int | None, why: ValueError, x0: NDArray[np.float64]) -> GivenProblem:
-    """Return the problem of a formula without a closed form."""
-    from slgh.smoothing.closed_form import UnsmoothedFormula
-
-    plain = UnsmoothedFormula(_parse(text, d))
-    return GivenProblem(title="", about="", x0=x0, values=plain.fun, grad=plain.grad, no_closed_form=why)
 
 
 def _refuse_too_few(formula: Formula, problem: GivenProblem) -> None:

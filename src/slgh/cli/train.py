@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
-import sys
 import time
 from typing import Any
 
 from slgh import __version__
 from slgh.cli.attack_input import read_data
 from slgh.cli.declaration import Role, values_of
-from slgh.cli.errors import INTERRUPTED, Unwritten, fail
+from slgh.cli.errors import INTERRUPTED, Unwritten, complain, fail
 from slgh.cli.options import TrainOptions
 from slgh.cli.output import console, read_output, refuse_unwritable, show, write_json
 from slgh.engine.checkpoint import OtherRun
@@ -58,7 +57,7 @@ def train(options: TrainOptions) -> int | None:
         fail(f"{unfinished} holds an unfinished training with other options: remove it, or pass another --out.")
     except KeyboardInterrupt:
         kept = f" The finished epochs are kept: the same command goes on ({unfinished})." if unfinished.exists() else ""
-        print(f"slgh: interrupted.{kept}", file=sys.stderr)
+        complain(f"interrupted.{kept}")
         return INTERRUPTED
     except OSError as error:
         raise Unwritten(f"--out: {error.filename or out} cannot be written: {error.strerror}.") from error
