@@ -51,7 +51,8 @@ class HelpPanel(NamedTuple):
     role: Role
 
 
-# Options appear in the order of their panels, in the help as in the command that repeats a run.
+# Options appear in the order of their panels, in the help as in the command that repeats a run. Those without a title
+# share the first panel of the help.
 GENERAL = HelpPanel(0, None, Role.OUTPUT)
 FUNCTION = HelpPanel(1, "Function and start", Role.PROBLEM)
 ATTACKED = HelpPanel(2, "Images and model", Role.PROBLEM)
