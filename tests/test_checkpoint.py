@@ -100,7 +100,7 @@ def test_xhat_of_an_extended_run_is_the_one_that_was_drawn(tmp_path: Path) -> No
 
 def test_a_part_that_is_no_dataclass_is_recognised_again(tmp_path: Path) -> None:
     class Own:
-        name = "own"
+        name: ClassVar[str] = "own"
 
         def __init__(self, step: float) -> None:
             self.step = step

@@ -400,7 +400,10 @@ BAD = {
         "--model must return the same for the same images",
     ),
     "logits as probabilities": ([*OWN, "--outputs", "probabilities"], "pass --outputs logits"),
-    "unknown outputs": ([*OWN, "--outputs", "labels"], "--outputs must be one of 'logits', 'probabilities'; got --outputs labels."),
+    "unknown outputs": (
+        [*OWN, "--outputs", "labels"],
+        "--outputs must be one of 'logits', 'probabilities'; got --outputs labels.",
+    ),
     "no such inputs": (["--model", "mine.py:halves", "--inputs", "no.npz"], "--inputs: there is no file 'no.npz'."),
     "inputs of another kind": (["--model", "mine.py:halves", "--inputs", "mine.py"], "mine.py is not a whole .npz"),
     "inputs of one array": (["--model", "mine.py:halves", "--inputs", "one.npy"], "one.npy holds one array"),

@@ -29,6 +29,7 @@ from slgh.cli.run import choose_history
 from slgh.cli.wording import in_options
 from slgh.engine import checkpoint
 from slgh.engine.termination import read_limits
+from slgh.parameters import History
 from slgh.plotting import plots
 from slgh.smoothing.closed_form import UnsmoothedFormula
 from slgh.smoothing.formula import read_formula
@@ -597,7 +598,7 @@ def test_debug_shows_the_traceback_of_bad_input_too() -> None:
 
 
 def test_all_iterates_are_kept_for_the_picture_where_they_fit_into_memory() -> None:
-    def choose(d: int, *, planned: bool, path: bool = True, **given: Any) -> int | str:
+    def choose(d: int, *, planned: bool, path: bool = True, **given: Any) -> History:
         none = dict.fromkeys(("max_evals", "max_iter", "max_seconds", "target"))
         return choose_history(d, read_limits(d, planned=planned, **none | given), path=path)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 import pytest
 
 import slgh
 from cases import fun
+from slgh.engine.arguments import PHASES
+from slgh.engine.theory_step import THEORY_NAMES
 from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, ObjectiveTraits, compose
 from slgh.oracles import Antithetic, Forward
+from slgh.parameters import MethodName, MethodParameters, Phase
 from slgh.schedules import Constant, Ratio
 from slgh.updates import Adam, Descent
 
@@ -186,6 +190,15 @@ def test_auto_runs_in_any_dimension_with_any_budget(d: int, max_evals: int) -> N
     assert result.nfev <= max_evals
     assert np.isfinite(result.fun)
     assert result.fun <= fun(np.ones(d)) or result.nit <= 1
+
+
+def test_editors_know_the_names_of_methods_and_parameters() -> None:
+    fields = {f.name for parts in SLOTS.values() for part in parts.values() for f in dataclasses.fields(part)}
+    chosen_by_the_run = {"iterations", "terms", "nu"}
+    others = {*SLOTS, *THEORY_NAMES, "floor", "noise", "phases"}
+    assert set(MethodParameters.__annotations__) == (fields - chosen_by_the_run) | others
+    assert set(get_args(MethodName)) == set(METHODS)
+    assert get_args(Phase) == PHASES
 
 
 def test_hints_know_the_arguments_of_minimize() -> None:

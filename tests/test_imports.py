@@ -25,6 +25,7 @@ LAYERS = [
     {"theory"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
+    {"parameters"},
     {"protocols", "checks", "result", "files"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from slgh.engine.requests import INTERRUPTED
 from slgh.engine.run import Run
 from slgh.engine.snapshot import open_checkpoint
 from slgh.method import Method, ObjectiveTraits
+from slgh.parameters import History, MethodName, MethodParameters
 from slgh.protocols import Watch
 from slgh.result import Result
 
@@ -31,7 +32,7 @@ def minimize(
     fun: Any,
     x0: Any,
     *,
-    method: str | Method = "auto",
+    method: MethodName | str | Method = "auto",
     grad: Callable[..., Any] | bool | None = None,
     args: tuple[Any, ...] = (),
     data: Any = None,
@@ -47,14 +48,14 @@ def minimize(
     workers: Any = None,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
-    history: int | str | None = 1000,
-    on_nonfinite: str = "reject",
+    history: History = 1000,
+    on_nonfinite: Literal["reject", "penalize", "raise"] = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     watch: Watch | None = None,
     batch_size: int | None = None,
     compiled: bool | None = None,
     tf32: bool = False,
-    **params: Any,
+    **params: Unpack[MethodParameters],
 ) -> Result:
     r"""Minimize a function by Gaussian homotopy, or by any method of the paper.
 
@@ -216,7 +217,7 @@ def minimize(
         checkpoint=checkpoint,
         watch=watch,
         batch_size=batch_size,
-        params=params,
+        params=dict(params),
     )
     closed = is_closed_form(fun)
     traits = ObjectiveTraits(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import Evaluate
 from slgh.method import Method, ObjectiveTraits
 from slgh.minimize import make_run
+from slgh.parameters import History, MethodName, MethodParameters
 from slgh.result import Result, Status
 
 
@@ -53,7 +54,7 @@ class Optimizer:
         self,
         x0: Any,
         *,
-        method: str | Method = "auto",
+        method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
         bounds: Any = None,
         batched: bool = False,
@@ -65,10 +66,10 @@ class Optimizer:
         seed: Any = None,
         callback: Callable[..., object] | None = None,
         progress: bool = False,
-        history: int | str | None = 1000,
-        on_nonfinite: str = "reject",
+        history: History = 1000,
+        on_nonfinite: Literal["reject", "penalize", "raise"] = "reject",
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
-        **params: Any,
+        **params: Unpack[MethodParameters],
     ) -> None:
         self._run = make_run(
             Arguments(
@@ -84,7 +85,7 @@ class Optimizer:
                 history=history,
                 on_nonfinite=on_nonfinite,
                 checkpoint=checkpoint,
-                params=params,
+                params=dict(params),
             ),
             ObjectiveTraits(gradient=gradients),
         )

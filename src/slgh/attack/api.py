@@ -20,6 +20,7 @@ from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
 from slgh.method import Method
 from slgh.minimize import minimize
+from slgh.parameters import History
 from slgh.protocols import Array
 from slgh.result import Result
 
@@ -57,7 +58,7 @@ def attack(
     batch_size: int | None = None,
     seed: Any = None,
     progress: bool = False,
-    history: int | str | None = 1000,
+    history: History = 1000,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     **params: Any,
 ) -> AttackResult:

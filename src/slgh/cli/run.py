@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import slgh
 from slgh import checks
@@ -17,6 +17,7 @@ from slgh.cli.wording import as_options
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.termination import Limits, read_limits
 from slgh.method import METHODS, MissingParameters
+from slgh.parameters import History
 from slgh.result import Result
 
 MAX_PATH_NUMBERS = 2_000_000
@@ -25,7 +26,8 @@ MAX_PATH_NUMBERS = 2_000_000
 MAX_PATH_VARIABLES = 1000
 """Maximum number of variables of the iterates that are recorded for the picture."""
 
-ALL_ITERATES, THINNED = "x", 1000
+ALL_ITERATES: Literal["x"] = "x"
+THINNED = 1000
 """Settings of `history`: with all iterates, or at most this many rows without them."""
 
 
@@ -38,7 +40,7 @@ class RunSpec:
     params: dict[str, Any]
     """The hyperparameters, and parts to swap."""
     problem: GivenProblem
-    history: int | str
+    history: History
 
     @property
     def schedule(self) -> str:
@@ -83,7 +85,7 @@ def limits_of(options: MinimizeOptions, params: dict[str, Any], d: int) -> Limit
     return read_limits(d, planned=planned, **values_of(options, Role.LIMIT))
 
 
-def choose_history(d: int, limits: Limits, *, path: bool) -> int | str:
+def choose_history(d: int, limits: Limits, *, path: bool) -> History:
     """Return the setting of `history`: all iterates where the path is drawn and they fit into memory."""
     known = [n for n in (limits.max_evals, limits.max_iter) if n is not None]
     fits = d <= MAX_PATH_VARIABLES and bool(known) and min(known) * d <= MAX_PATH_NUMBERS

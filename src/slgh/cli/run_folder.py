@@ -26,6 +26,7 @@ from slgh.cli.report import as_dict, at_start
 from slgh.cli.run import ALL_ITERATES, THINNED, FinishedRun, RunSpec, run
 from slgh.engine.checkpoint import Checkpoint, OtherRun
 from slgh.files import to_json, write_text
+from slgh.parameters import History
 from slgh.result import Status
 
 FORMAT = 2
@@ -58,7 +59,7 @@ class KeptRun:
     """The run in a folder, as far as it matters to the command."""
 
     seed: int
-    history: int | str
+    history: History
     ended: Status
     fun_x0: float | None
     changed: tuple[str, ...]
