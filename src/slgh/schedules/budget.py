@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
-from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget(BaseSchedule):
+class Budget:
     r"""Decrease t from t_1 to t_T = t_end over the T iterations that the budget allows.
 
     .. math:: t_k = t_1\, (t_{end} / t_1)^{s^p}, \qquad s = (k - 1) / (T - 1)
@@ -32,6 +31,7 @@ class Budget(BaseSchedule):
 
     name: ClassVar[str] = "budget"
     planned: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     t1: float | None = None
     t_end: float | None = None

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
-from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Derivative(BaseSchedule):
+class Derivative:
     r"""Step t down the slope of F, and at least by the factor gamma, down to a floor (SLGH_d).
 
     .. math:: t_{k+1} = \max\{\min\{t_k - \eta\, G_t,\ \gamma\, t_k\},\ \epsilon'\}
@@ -25,6 +24,7 @@ class Derivative(BaseSchedule):
     """
 
     name: ClassVar[str] = "derivative"
+    planned: ClassVar[bool] = False
 
     t1: float
     eta: float
@@ -40,6 +40,9 @@ class Derivative(BaseSchedule):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"trace" if self.slope == "trace" else "slope"})
+
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        return ()
 
     def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         G: Array = estimate.trace if self.slope == "trace" else estimate.slope

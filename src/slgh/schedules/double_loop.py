@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
-from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoubleLoop(BaseSchedule):
+class DoubleLoop:
     r"""Shrink t once `n0` iterations of the inner loop have changed the objective by no more than `eps0`.
 
     .. math:: t_{k+1} = \gamma\, t_k \text{ when } \#\{|\Delta_j| \le \epsilon_0\} = N_0, \text{ else } t_k
@@ -32,6 +31,7 @@ class DoubleLoop(BaseSchedule):
     """
 
     name: ClassVar[str] = "double_loop"
+    planned: ClassVar[bool] = False
 
     t1: float
     gamma: float = 0.5

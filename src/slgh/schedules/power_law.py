@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
-from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PowerLaw(BaseSchedule):
+class PowerLaw:
     r"""Decrease t as a power of the number of the iteration, down to a floor.
 
     .. math:: t_k = \max(t_1 / k^p,\ \epsilon'), \qquad k = 1, 2, \dots
@@ -34,6 +33,8 @@ class PowerLaw(BaseSchedule):
     """
 
     name: ClassVar[str] = "power_law"
+    planned: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     t1: float
     t_power: float = 0.101

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 from slgh import checks
 from slgh.protocols import Array, Estimate, Leaves
-from slgh.schedules.base import BaseSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio(BaseSchedule):
+class Ratio:
     r"""Shrink t by a constant factor, down to a floor (SLGH_r).
 
     .. math:: t_{k+1} = \max(\gamma\, t_k,\ \epsilon')
@@ -25,6 +24,8 @@ class Ratio(BaseSchedule):
     """
 
     name: ClassVar[str] = "ratio"
+    planned: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     t1: float
     gamma: float = 0.999
@@ -32,6 +33,9 @@ class Ratio(BaseSchedule):
     def __post_init__(self) -> None:
         checks.real("t1", self.t1, above=0)
         checks.real("gamma", self.gamma, above=0, below=1)
+
+    def init(self, t: Array, floor: Array, xp: Any) -> Leaves:
+        return ()
 
     def next(self, t: Array, estimate: Estimate, state: Leaves, floor: Array, xp: Any) -> tuple[Array, Leaves]:
         return xp.maximum(self.gamma * t, floor), state
