@@ -1,16 +1,14 @@
-"""Oracles: where to query f, and how to estimate the gradient of F. One file per oracle."""
+"""Oracles: where to query f, and how to estimate the gradient of F. One file per kind of oracle."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from slgh.oracles.antithetic import Antithetic
+from slgh.oracles.antithetic import Antithetic, DiagonalScaling, Rademacher
 from slgh.oracles.closed_form import ClosedForm
-from slgh.oracles.diagonal_scaling import DiagonalScaling
 from slgh.oracles.exponential import Exponential
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
-from slgh.oracles.rademacher import Rademacher
 from slgh.oracles.sphere import Sphere
 from slgh.oracles.variance_reduced import VarianceReduced
 
