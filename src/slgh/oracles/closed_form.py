@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from slgh.oracles.estimators import SamplingOracle, count_good, mean_of, ok_and_rejected, query_value, repeat
+from slgh.oracles.estimators import SampleSums, SamplingOracle, query_value, repeat
 from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
 
 
@@ -37,23 +37,30 @@ class ClosedForm(SamplingOracle):
         xi = noise.xi(samples) if ctx.stochastic else None
         value = yield query_value(x, xi)
         points = repeat(x, samples, xp)
-        gradient = yield Query("F.grad", points, t=t[:, None], xi=xi)
 
-        def average(answer: Answer) -> Array:
-            return mean_of(xp.sum(answer.values, axis=1), count_good(answer.ok, samples, xp), xp)
+        def sum_up(answer: Answer) -> SampleSums:
+            sums = SampleSums(samples, xp)
+            sums.add("values", xp.sum(answer.values, axis=1))
+            sums.count(answer.ok, samples)
+            return sums
 
-        F = average((yield Query("F", points, t=t[:, None], xi=xi))) if "F" in ctx.needs else None
-        trace = average((yield Query("F.trace", points, t=t[:, None], xi=xi))) if "trace" in ctx.needs else None
-        slope = average((yield Query("F.dt", points, t=t[:, None], xi=xi))) if "slope" in ctx.needs else None
+        def query(what: str) -> Query:
+            return Query(what, points, t=t[:, None], xi=xi)
+
+        gradient = yield query("F.grad")
+        sums = sum_up(gradient)
+        F = sum_up((yield query("F"))).mean("values") if "F" in ctx.needs else None
+        trace = sum_up((yield query("F.trace"))).mean("values") if "trace" in ctx.needs else None
+        slope = sum_up((yield query("F.dt"))).mean("values") if "slope" in ctx.needs else None
         grad_f = None
         if "grad_f" in ctx.needs:
             answer = yield Query("grad", x[:, None, :])
             grad_f = answer.values[:, 0, :]
             if answer.ok is not None:  # a bad gradient, replaced by 0, must not pass for the least one
                 grad_f = xp.where(answer.ok > 0, grad_f, xp.inf)
-        ok, rejected = ok_and_rejected(count_good(gradient.ok, samples, xp), samples, xp, value)
+        ok, rejected = sums.ok_and_rejected(value)
         return Estimate(
-            g=average(gradient) if samples > 1 else gradient.values[:, 0, :],
+            g=sums.mean("values") if samples > 1 else gradient.values[:, 0, :],
             ok=ok,
             rejected=rejected,
             cosine=1.0,

@@ -46,7 +46,7 @@ class SampleSums:
 
     def count(self, ok: Array | None, m: int) -> None:
         """Count the good ones among m further samples. `ok` is (B, m), or (B, 1) for all at once; None: all good."""
-        good = count_good(ok, m, self.xp)
+        good = m if ok is None else self.xp.sum(ok, axis=1) * (m // ok.shape[1])
         self.good = good if self.good is None else self.good + good
 
     def add(self, name: str, term: Array) -> None:
@@ -61,17 +61,30 @@ class SampleSums:
         self.add(name, self.xp.sum(zero_bad(values, ok), axis=1))
 
     def mean(self, name: str) -> Array | None:
-        """Return a total divided by the number of good samples; None if nothing was added to it."""
-        return mean_of(self.totals[name], self.good, self.xp) if name in self.totals else None
+        """Return a total (B,) or (B, d) divided by the number of good samples; None if nothing was added to it."""
+        if name not in self.totals:
+            return None
+        total, n = self.totals[name], self._divisor()
+        return total / (n if isinstance(n, int) or total.ndim == 1 else n[:, None])
 
     def slope(self, name: str, t: Array) -> Array:
         """Return a total (B, d) of differences divided by t and by the number of good samples."""
-        n = self.good if isinstance(self.good, int) else self.xp.maximum(self.good, 1.0)
-        return self.totals[name] / (n * t)[:, None]
+        return self.totals[name] / (self._divisor() * t)[:, None]
+
+    def _divisor(self) -> Any:
+        """Return the number of good samples, an integer or (B,), at least 1: without any, the total is 0."""
+        return self.good if isinstance(self.good, int) else self.xp.maximum(self.good, 1.0)
 
     def ok_and_rejected(self, value: Answer | None = None) -> tuple[Array | None, Array | None]:
         """Return `ok` and `rejected` of an Estimate. `value` is the answer at x, if that must be finite too."""
-        return ok_and_rejected(self.good, self.samples, self.xp, value)
+        at_x = None if value is None or value.ok is None else value.ok[:, 0]
+        good = self.good
+        if isinstance(good, int):
+            if at_x is None:
+                return None, None
+            good = self.xp.full_like(at_x, float(good))
+        lost = self.samples - good
+        return zero_bad(good, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
 
 
 def query_around(
@@ -120,29 +133,6 @@ def differences(moved: Answer, center: Answer) -> tuple[Array, Array | None]:
     """Return f(moved) - f(center), 0 if either is bad, and the mask of the good ones, (B, m) each."""
     ok = both_good(moved.ok, center.ok)
     return zero_bad(moved.values - center.values, ok), ok
-
-
-def count_good(ok: Array | None, m: int, xp: Any) -> Any:
-    """Return the number of good samples among m: m itself if all are good, else (B,)."""
-    return m if ok is None else xp.sum(ok, axis=1) * (m // ok.shape[1])
-
-
-def mean_of(total: Array, good: Any, xp: Any) -> Array:
-    """Divide a sum over samples, (B,) or (B, d), by the number of good ones; 0 if there is none."""
-    if isinstance(good, int):
-        return total / good
-    n = xp.maximum(good, 1.0)
-    return total / (n if total.ndim == 1 else n[:, None])
-
-
-def ok_and_rejected(good: Any, samples: int, xp: Any, value: Answer | None) -> tuple[Array | None, Array | None]:
-    """Return `ok` and `rejected` of an Estimate from `good` of the samples, and the `value` at x, if it matters."""
-    at_x = None if value is None or value.ok is None else value.ok[:, 0]
-    if at_x is None and isinstance(good, int):
-        return None, None
-    number = xp.full_like(at_x, float(good)) if isinstance(good, int) else good
-    lost = samples - number
-    return zero_bad(number, at_x) > 0, lost if at_x is None else lost + (1.0 - at_x)
 
 
 def zeroth_order_cosine(samples: float, d: int) -> float:
