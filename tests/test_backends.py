@@ -73,6 +73,11 @@ def test_options_act_as_on_numpy(case: Case, library: str, options: dict[str, An
 
 
 @other_libraries
+def test_a_snapshot_in_every_iteration_acts_as_on_numpy(library: str, monkeypatch: Any) -> None:
+    compare(monkeypatch, CASES["zosvrg"], library, starts(3), period=1)
+
+
+@other_libraries
 @some_methods
 def test_problems_end_at_the_target_as_on_numpy(case: Case, library: str, monkeypatch: Any) -> None:
     result = compare(monkeypatch, case, library, starts(6), target=1.0 if case.stochastic else 0.5)

@@ -14,10 +14,10 @@ from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.noise import NumpyNoise, entropies
 from slgh.engine.bounds import Box
 from slgh.engine.state import draw_picks, first_state
-from slgh.engine.step import StepConfig, StepState, map_leaves, step
+from slgh.engine.step import StepConfig, map_leaves, step
 from slgh.method import ObjectiveTraits, compose
 from slgh.problems import rosenbrock
-from slgh.protocols import Context
+from slgh.protocols import Context, StepState
 from slgh.updates import NoiseAware
 
 B, T = 3, 12

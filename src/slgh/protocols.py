@@ -1,4 +1,4 @@
-"""The three parts of a method, and the data that they exchange.
+"""The three parts of a method, the data that they exchange, and their state.
 
 In one iteration, the oracle yields queries (`Query`) at points around x, is sent the answers (`Answer`), and returns an
 `Estimate`. From that, the update computes the next x and the schedule the next t. Shapes: B problems, n points, d
@@ -65,6 +65,40 @@ class Estimate(NamedTuple):
     trace: Array | None = None
     slope: Array | None = None
     widths: Array | None = None
+
+
+class StepState(NamedTuple):
+    """State of B problems between two iterations: arrays with leading axis B, and tuples of such arrays."""
+
+    x: Array
+    """(B, d) iterate."""
+    t: Array
+    """(B,) smoothing radius."""
+    oracle: Leaves
+    schedule: Leaves
+    update: Leaves
+    floor: Array
+    """(B,) smallest t."""
+    x_best: Array
+    """(B, d) best evaluated point."""
+    f_best: Array
+    """(B,) value there."""
+    xhat: Array
+    """(B, d) iterate that the theorems are about."""
+    xhat_norm: Array
+    """(B,) gradient norm there."""
+    xhat_at: Array
+    """(B,) iteration drawn for xhat."""
+    tail: Leaves
+    """(B, d) sum of the last iterates, if their mean is the solution; else empty."""
+    bad: Array
+    """(B,) iterations in a row without a usable value."""
+    rejected: Array
+    """(B,) samples dropped so far."""
+    worst: Array
+    """(B,) worst finite value so far."""
+    watch: Leaves
+    """Memory of the user's Watch."""
 
 
 class Sight(NamedTuple):

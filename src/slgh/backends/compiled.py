@@ -25,7 +25,8 @@ MAX_RECORDS = 1024
 NORMAL = 0
 XI = 2
 LAST_XI = 3
-"""Purposes of a draw. Normals have two streams, NORMAL and NORMAL + 1."""
+PURPOSES = 4
+"""Purposes of a draw, and their number. Normals have two streams, NORMAL and NORMAL + 1."""
 
 
 def max_records(columns: tuple[Array, ...]) -> int:
@@ -61,7 +62,11 @@ class KeyedNoise:
     def _tag(self, purpose: int) -> int:
         """Return the purpose of a draw and the number of its call in this iteration, as one number."""
         self.calls[purpose] += 1
-        return purpose + 4 * (self.calls[purpose] - 1)
+        return purpose + PURPOSES * (self.calls[purpose] - 1)
+
+    def draw(self, key: Any, tag: int, m: int) -> Array:
+        """Make the draw with this tag."""
+        return self.draw_normal(key, tag, m) if tag % PURPOSES < XI else self.draw_xi(key, tag, m)
 
     def draw_normal(self, key: Any, tag: int, m: int) -> Array:
         """Return (B, m, d) standard normals."""
@@ -71,26 +76,29 @@ class KeyedNoise:
         """Return (B, m, ...) samples of the objective's own randomness."""
         raise NotImplementedError
 
+    def every_xi(self, start: int, stop: int) -> Array:
+        raise NotImplementedError
+
     def rows(self, key: Any, rows: NDArray[Any]) -> Any:
         """Return the keys of some of the problems."""
         raise NotImplementedError
 
     def normal(self, m: int, stream: int = 0) -> Array:
-        return self.draw_normal(self.key, self._tag(NORMAL + stream), m)
+        return self.draw(self.key, self._tag(NORMAL + stream), m)
 
     def xi(self, m: int) -> Array:
-        return self.draw_xi(self.key, self._tag(XI), m)
+        return self.draw(self.key, self._tag(XI), m)
 
     def last_xi(self, m: int, rows: NDArray[Any]) -> Array:
         self.mark(0)
-        return self.draw_xi(self.rows(self.all_keys, rows), LAST_XI, m)
+        return self.draw(self.rows(self.all_keys, rows), LAST_XI, m)
 
     def mark(self, k: Any) -> None:
         self.k = k
         self.rewind()
 
     def rewind(self) -> None:
-        self.calls = [0] * 4
+        self.calls = [0] * PURPOSES
 
     def keep(self, rows: NDArray[Any]) -> None:
         self.key = self.rows(self.key, rows)

@@ -1,22 +1,23 @@
-"""Interfaces between the engine and an array library."""
+"""Interfaces between the engine and an array library, and the data of a compiled loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from slgh.backends.masking import EagerChoice
-from slgh.protocols import Array, Context, Noise, Query
+from slgh.protocols import Array, Context, Leaves, Noise, Query, StepState
 from slgh.result import Status
 
 Keys = list[tuple[int, int]]
 """(seed, problem) of each problem. Its noise is keyed by them."""
 
 Records = Callable[[list[int]], tuple[NDArray[Any], ...]]
-"""Returns the columns of `LoopCarry.seen` after the given iterations of a block, (rows, B, ...) each."""
+"""Returns the columns of `Carry.seen` after the given iterations of a block, (rows, B, ...) each."""
 
 
 class NoiseSource(Noise, Protocol):
@@ -50,110 +51,76 @@ class NoiseSource(Noise, Protocol):
         """Continue from what `save` returned, with these problems of the run, which began in these iterations."""
 
 
-class LoopState(Protocol):
-    """State of the problems, as far as a compiled loop reads it."""
+class Carry(NamedTuple):
+    """State of a compiled loop: the state of its problems, and the progress of each."""
 
-    @property
-    def x(self) -> Array: ...
-    @property
-    def t(self) -> Array: ...
-
-
-class LoopCarry(Protocol):
-    """Nested tuples of arrays that one iteration of a compiled loop passes to the next."""
-
-    @property
-    def state(self) -> LoopState: ...
-    @property
-    def status(self) -> Array:
-        """(B,) the Status of each problem."""
-
-    @property
-    def seen(self) -> tuple[Array, ...]:
-        """Columns that the last iteration recorded, (B, ...) each."""
+    state: StepState
+    status: Array
+    """(B,) Status of each problem."""
+    nit: Array
+    """(B,) iterations that each problem has completed."""
+    seen: Leaves
+    """Columns of the history for the last iteration of each problem, (B, ...) each."""
 
 
-class LoopInputs(Protocol):
-    """Arrays and numbers that may change between runs of one program."""
+class Inputs(NamedTuple):
+    """Arrays and numbers that may change from run to run without another compilation."""
 
-    @property
-    def numbers(self) -> tuple[Any, ...]: ...
-    @property
-    def data(self) -> tuple[Array, ...]: ...
-    @property
-    def target(self) -> Any: ...
-    @property
-    def tail_from(self) -> Any: ...
-    @property
-    def last(self) -> Any: ...
-
-    def _replace(
-        self,
-        *,
-        numbers: tuple[Any, ...] = ...,
-        data: tuple[Array, ...] = ...,
-        target: Any = ...,
-        tail_from: Any = ...,
-        last: Any = ...,
-    ) -> Self: ...
+    numbers: tuple[Any, ...]
+    """Hyperparameters of the method, then the numbers among the user's arguments."""
+    data: tuple[Array, ...]
+    box: Any
+    """The `Box` of the engine, or None."""
+    target: Any
+    tail_from: Any
+    last: Any = None
+    """Maximum number of iterations per problem, if the loop itself ends problems that have completed them."""
 
 
-class LoopFunctions(Protocol):
-    """The user's functions of many points."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopProgram:
+    """One iteration for a compiler. Equal programs are compiled once, if their functions compute the same."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+    ctx: Context
+    functions: Any = field(compare=False)
+    """The user's functions: a `Vectorized` of the engine, without its args."""
+    period: int
+    masked: bool
+    """True if values may be NaN or infinite. If False, a block that meets such a value is discarded."""
+    ends: bool
+    """True if a problem may end, so that it has to be frozen."""
+    exhausted: Status | None = None
+    """Status of a problem that has completed its iterations. None: the host ends all problems together."""
 
-    @property
-    def fun(self) -> Any: ...
-    @property
-    def grad(self) -> Callable[..., Any] | None: ...
-    @property
-    def closed(self) -> bool: ...
-    def answer(self, query: Query, data: tuple[Array, ...]) -> Array: ...
-
-
-C = TypeVar("C", bound=LoopCarry)
-I = TypeVar("I", bound=LoopInputs, contravariant=True)
-
-
-class LoopProgram(Protocol[C, I]):
-    """One iteration for a compiler: a frozen dataclass. Programs that are equal are compiled once."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def ctx(self) -> Context: ...
-    @property
-    def functions(self) -> LoopFunctions: ...
-    @property
-    def period(self) -> int: ...
-    @property
-    def masked(self) -> bool: ...
-    @property
-    def ends(self) -> bool: ...
-    @property
-    def exhausted(self) -> Status | None: ...
-    def bind(self, inputs: I) -> tuple[Any, LoopFunctions]: ...
     def iterate(
-        self, carry: C, k: Any, first: bool, noise: Noise, inputs: I
-    ) -> tuple[C, Array | bool, tuple[int, int]]: ...
+        self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
+    ) -> tuple[Carry, Array | bool, tuple[int, int]]:
+        """Do iteration k of all problems.
+
+        Returns
+        -------
+        tuple
+            The next carry, True if all values were finite, and the numbers of values and gradients per problem.
+        """
+        raise NotImplementedError
+
+    def answer(self, query: Query, inputs: Inputs) -> Array:
+        """Answer a query with the user's functions."""
+        raise NotImplementedError
 
 
-class CompiledLoop(Protocol[C]):
+class CompiledLoop(Protocol):
     """Iterations without host contact."""
 
-    @property
-    def engine(self) -> str:
-        """Name of the loop in `result.engine`."""
+    engine: ClassVar[str]
+    """Name of the loop in `result.engine`."""
+    evaluations: dict[bool, tuple[int, int]]
+    """Values and gradients evaluated in one iteration. The key is True for the first iteration of a period."""
 
-    @property
-    def evaluations(self) -> dict[bool, tuple[int, int]]:
-        """Values and gradients evaluated in one iteration. The key is True for the first iteration of a period."""
-
-    def longest(self, carry: C, k: int, stride: int) -> int:
+    def longest(self, carry: Carry, k: int, stride: int) -> int:
         """Return the maximum length of a block from iteration k, if every `stride`-th iteration is recorded."""
 
-    def advance(self, carry: C, k: int, n: int, stride: int) -> tuple[C, Records, int]:
+    def advance(self, carry: Carry, k: int, n: int, stride: int) -> tuple[Carry, Records, int]:
         """Run n iterations from the k-th.
 
         Returns the new carry, the records of the iterations that are multiples of `stride`, and the number of
@@ -161,10 +128,10 @@ class CompiledLoop(Protocol[C]):
         ends early once every problem has ended.
         """
 
-    def masked(self, carry: C) -> CompiledLoop[C]:
+    def masked(self, carry: Carry) -> CompiledLoop:
         """Return a loop from `carry` on that does not assume values to be finite."""
 
-    def refill(self, slots: NDArray[Any], carry: C, data: tuple[Array, ...], problems: NDArray[Any], k: int) -> C:
+    def refill(self, slots: NDArray[Any], carry: Carry, data: Leaves, problems: NDArray[Any], k: int) -> Carry:
         """Put waiting problems into free slots, from iteration k on, and return the carry of all slots.
 
         `carry` and `data` hold the rows of the new problems. Only for a backend with `can_refill`.
@@ -177,36 +144,21 @@ class CompiledLoop(Protocol[C]):
 class Backend(Protocol):
     """An array library, with the dtype and device of x0."""
 
-    @property
-    def name(self) -> str:
-        """Key of the noise and the rounding: "numpy", "torch cpu", "torch cuda", "jax"."""
-
-    @property
-    def engine(self) -> str:
-        """Name of the library's Python loop in `result.engine`."""
-
-    @property
-    def xp(self) -> Any:
-        """The array namespace."""
-
-    @property
-    def ops(self) -> EagerChoice: ...
-
-    @property
-    def differentiates(self) -> bool:
-        """True if the library has automatic differentiation."""
-
-    @property
-    def compiles(self) -> bool:
-        """True if there is a compiled loop."""
-
-    @property
-    def can_refill(self) -> bool:
-        """True if waiting problems can take freed slots: the noise has `append` and the loop `refill`."""
-
-    @property
-    def forks(self) -> bool:
-        """True if worker processes may be forks. A library that runs threads can deadlock in a fork."""
+    name: str
+    """Key of the noise and the rounding: "numpy", "torch cpu", "torch cuda", "jax"."""
+    engine: str
+    """Name of the library's Python loop in `result.engine`."""
+    xp: Any
+    """The array namespace."""
+    ops: EagerChoice
+    differentiates: bool
+    """True if the library has automatic differentiation."""
+    compiles: bool
+    """True if there is a compiled loop."""
+    can_refill: bool
+    """True if waiting problems can take freed slots: the noise has `append` and the loop `refill`."""
+    forks: bool
+    """True if worker processes may be forks. A library that runs threads can deadlock in a fork."""
 
     def read(self, x0: Any) -> NDArray[Any]:
         """Return x0 on the host, in its own floating dtype."""
@@ -264,5 +216,5 @@ class Backend(Protocol):
     def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         """Raise if the user's functions cannot be minimized in their present state. `name` goes into the error."""
 
-    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: Any) -> CompiledLoop[C] | str:
+    def compile(self, program: LoopProgram, inputs: Inputs, carry: Carry, noise: Any) -> CompiledLoop | str:
         """Return a compiled loop, or the reason why there is none."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.backends.protocols import CompiledLoop, NoiseSource, Records
-from slgh.engine.compiled_step import Advance, Carry, CompiledStep, Inputs
+from slgh.backends.protocols import Carry, CompiledLoop, Inputs, NoiseSource, Records
+from slgh.engine.compiled_step import Advance, CompiledStep
 from slgh.engine.config import RunConfig
 from slgh.engine.history import HistoryRow
 from slgh.engine.objective import Vectorized
@@ -19,7 +19,8 @@ from slgh.engine.python_loop import Advanced
 from slgh.engine.recorder import Recorder
 from slgh.engine.state import RunState
 from slgh.engine.static_args import partition
-from slgh.engine.step import StepState, map_leaves
+from slgh.engine.step import map_leaves
+from slgh.protocols import StepState
 from slgh.result import Status
 
 BLOCK_SECONDS = 0.05
@@ -33,7 +34,7 @@ class BlockLoop:
     """
 
     def __init__(
-        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop[Carry], *, masked: bool
+        self, config: RunConfig, noise: NoiseSource, recorder: Recorder, loop: CompiledLoop, *, masked: bool
     ) -> None:
         self.config, self.noise, self.recorder = config, noise, recorder
         self.step_config = config.step

@@ -6,45 +6,19 @@ Problems that end are frozen where they are. The host learns of it after the blo
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from slgh.backends.masking import AssumeFinite, Masked, where
-from slgh.engine.bounds import Box
+from slgh.backends.protocols import Carry, Inputs, LoopProgram
 from slgh.engine.objective import Vectorized
 from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
-from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
+from slgh.engine.step import Info, StepConfig, map_leaves, step
 from slgh.engine.termination import Limits, status_after
 from slgh.method import Method
-from slgh.protocols import Array, Context, Leaves, Noise, Watch
+from slgh.protocols import Array, Noise, Query, StepState, Watch
 from slgh.result import Status
-
-
-class Carry(NamedTuple):
-    """State of a compiled loop: the state of its problems, and the progress of each."""
-
-    state: StepState
-    status: Array
-    """(B,) Status of each problem."""
-    nit: Array
-    """(B,) iterations that each problem has completed."""
-    seen: Leaves
-    """Columns of the history for the last iteration of each problem."""
-
-
-class Inputs(NamedTuple):
-    """Arrays and numbers that may change from run to run without another compilation."""
-
-    numbers: tuple[Any, ...]
-    """Hyperparameters of the method, then the numbers among the user's arguments."""
-    data: tuple[Array, ...]
-    box: Box | None
-    target: Any
-    tail_from: Any
-    last: Any = None
-    """Maximum number of iterations per problem, if the loop itself ends problems that have completed them."""
 
 
 class Advance(NamedTuple):
@@ -58,41 +32,22 @@ class Advance(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledStep:
-    """One iteration with everything around it, for a compiler. Equal steps are compiled once."""
+class CompiledStep(LoopProgram):
+    """One iteration with everything around it, for a compiler."""
 
     structure: Any
     """Structure of (method, args): see `static_args.partition`."""
-    functions: Vectorized = field(compare=False)
-    """The user's functions, without their args."""
-    fingerprint: Hashable = None
-    """Identifies what the functions compute, for a compiler that caches its code."""
-    ctx: Context
     watch: Watch | None
     columns: tuple[str, ...]
     """Columns of `Carry.seen`."""
     on_nonfinite: str
-    period: int
-    masked: bool
-    """True if values may be NaN or infinite. If False, a block that meets such a value is discarded."""
-    ends: bool
-    """True if a problem may end, so that it has to be frozen."""
-    exhausted: Status | None = None
-    """Status of a problem that has completed its iterations. None: the host ends all problems together."""
 
     def iterate(
         self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
     ) -> tuple[Carry, Array | bool, tuple[int, int]]:
-        """Do iteration k of all problems.
-
-        Returns
-        -------
-        tuple
-            The next carry, True if all values were finite, and the numbers of values and gradients per problem.
-        """
         xp = self.ctx.xp
         assumed = AssumeFinite(xp)
-        method, functions = self.bind(inputs)
+        method, functions = self._bind(inputs)
         config = StepConfig(
             method=method,
             ctx=self.ctx,
@@ -115,7 +70,10 @@ class CompiledStep:
         carry = self._freeze(carry, state, info, inputs)
         return carry, self.masked or assumed.holds(), (counter.nfev, counter.njev)
 
-    def bind(self, inputs: Inputs) -> tuple[Method, Vectorized]:
+    def answer(self, query: Query, inputs: Inputs) -> Array:
+        return self._bind(inputs)[1].answer(query, inputs.data)
+
+    def _bind(self, inputs: Inputs) -> tuple[Method, Vectorized]:
         """Return the method and the functions with the numbers of `inputs`."""
         method, args = combine(self.structure, iter(inputs.numbers))
         return method, dataclasses.replace(self.functions, args=args)

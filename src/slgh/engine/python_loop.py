@@ -13,9 +13,9 @@ from slgh.engine.config import RunConfig
 from slgh.engine.recorder import Position, Recorder, known_values
 from slgh.engine.requests import Counter
 from slgh.engine.state import RunState
-from slgh.engine.step import Info, StepConfig, StepState, map_leaves, step
+from slgh.engine.step import Info, StepConfig, map_leaves, step
 from slgh.engine.termination import status_after
-from slgh.protocols import Query
+from slgh.protocols import Query, StepState
 from slgh.result import Status
 
 

@@ -13,10 +13,9 @@ from slgh.engine.config import RunConfig
 from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
 from slgh.engine.state import RunState, slices
-from slgh.engine.step import StepState
 from slgh.engine.termination import status_after
 from slgh.method import SCALE_FREE, Method
-from slgh.protocols import Query, Sight
+from slgh.protocols import Query, Sight, StepState
 from slgh.result import Result, Status
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends.numpy.noise import pick_index
-from slgh.engine.compiled_step import Carry
+from slgh.backends.protocols import Carry
 from slgh.engine.requests import Counter
-from slgh.engine.step import StepConfig, StepState, map_leaves
+from slgh.engine.step import StepConfig, map_leaves
 from slgh.method import Method
 from slgh.oracles import DiagonalScaling
-from slgh.protocols import Array
+from slgh.protocols import Array, StepState
 from slgh.result import Status
 
 LARGEST_INDEX = 2**31 - 1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from slgh.engine import bad_values
 from slgh.engine.bounds import Box
 from slgh.method import Method
-from slgh.protocols import Array, Context, Estimate, Leaves, Noise, Query, Sight, Watch
+from slgh.protocols import Array, Context, Estimate, Leaves, Noise, Query, Sight, StepState, Watch
 
 
 class Ops(Protocol):
@@ -42,40 +42,6 @@ class StepConfig:
     def exact(self) -> bool:
         """True if g is the gradient itself, so that its norm picks xhat."""
         return self.method.oracle.exact and not self.ctx.stochastic
-
-
-class StepState(NamedTuple):
-    """State of B problems between two iterations: arrays with leading axis B, and tuples of such arrays."""
-
-    x: Array
-    """(B, d) iterate."""
-    t: Array
-    """(B,) smoothing radius."""
-    oracle: Leaves
-    schedule: Leaves
-    update: Leaves
-    floor: Array
-    """(B,) smallest t."""
-    x_best: Array
-    """(B, d) best evaluated point."""
-    f_best: Array
-    """(B,) value there."""
-    xhat: Array
-    """(B, d) iterate that the theorems are about."""
-    xhat_norm: Array
-    """(B,) gradient norm there."""
-    xhat_at: Array
-    """(B,) iteration drawn for xhat."""
-    tail: Leaves
-    """(B, d) sum of the last iterates, if their mean is the solution; else empty."""
-    bad: Array
-    """(B,) iterations in a row without a usable value."""
-    rejected: Array
-    """(B,) samples dropped so far."""
-    worst: Array
-    """(B,) worst finite value so far."""
-    watch: Leaves
-    """Memory of the user's Watch."""
 
 
 def map_leaves(fun: Callable[..., Any], *states: StepState) -> StepState:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,7 +18,7 @@ from slgh.backends.compiled import Mapped, first_line
 from slgh.backends.jax.loop import WhileLoop
 from slgh.backends.jax.noise import JaxHostNoise, problem_keys
 from slgh.backends.numpy.backend import NOTHING, NumpyBackend, real_array
-from slgh.backends.protocols import C, I, Keys, LoopProgram, NoiseSource
+from slgh.backends.protocols import Carry, Inputs, Keys, LoopProgram, NoiseSource
 from slgh.protocols import Array
 
 UNTRACEABLE = (jax.errors.JAXTypeError, jax.errors.JAXIndexError)
@@ -53,7 +54,10 @@ def _number(value: Any) -> Array:
 
 
 def _fitting(number: Any, dtype: Any) -> Any:
-    """Return a Python number that JAX can convert: counts have 32 bits, and floats the range of `dtype`."""
+    """Return a Python number that JAX can convert: counts have 32 bits, and floats the range of `dtype`.
+
+    Arrays are returned unchanged.
+    """
     if isinstance(number, int):
         return min(number, np.iinfo(np.int32).max)
     if isinstance(number, float) and not float(np.finfo(dtype).tiny) <= abs(number) <= float(np.finfo(dtype).max):
@@ -132,11 +136,8 @@ class JaxBackend(NumpyBackend):
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Mapped:
         return Mapped(fun, data, int(xi), jax.vmap, jnp.asarray if vector else _number)
 
-    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: Any) -> WhileLoop[C, I] | str:
-        inputs = inputs._replace(
-            numbers=tuple(_fitting(number, self.dtype) for number in inputs.numbers),
-            **{name: _fitting(getattr(inputs, name), self.dtype) for name in ("target", "tail_from", "last")},
-        )
+    def compile(self, program: LoopProgram, inputs: Inputs, carry: Carry, noise: Any) -> WhileLoop | str:
+        inputs = jax.tree.map(partial(_fitting, dtype=self.dtype), inputs)
         try:
             return WhileLoop.of(program, Tracing(self.dtype), inputs, carry, noise)
         except UNTRACEABLE as error:

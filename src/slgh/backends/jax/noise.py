@@ -69,11 +69,8 @@ class JaxNoise(KeyedNoise):
 class JaxHostNoise(JaxNoise):
     """The same noise as NumPy arrays, for the Python loop."""
 
-    def draw_normal(self, key: Array, tag: int, m: int) -> NDArray[Any]:
-        return np.asarray(super().draw_normal(key, tag, m))
-
-    def draw_xi(self, key: Array, tag: int, m: int) -> NDArray[Any]:
-        return np.asarray(super().draw_xi(key, tag, m))
+    def draw(self, key: Array, tag: int, m: int) -> NDArray[Any]:
+        return np.asarray(super().draw(key, tag, m))
 
     def every_xi(self, start: int, stop: int) -> NDArray[Any]:
         return np.asarray(super().every_xi(start, stop))
@@ -82,35 +79,19 @@ class JaxHostNoise(JaxNoise):
 class NoiseRecorder(KeyedNoise):
     """Noise that records the draws of an iteration, so that they can be made for many iterations at once."""
 
-    def __init__(self, noise: Any) -> None:
+    def __init__(self, noise: KeyedNoise) -> None:
         super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
         self.noise = noise
-        self.normals: set[tuple[int, int]] = set()
-        self.xis: set[tuple[int, int]] = set()
-        self.elements = 0
+        self.sizes: dict[tuple[int, int], int] = {}
+        """Number of array elements of each draw, by its tag and its number of samples."""
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NoiseRecorder) and (self.normals, self.xis) == (other.normals, other.xis)
-
-    def __hash__(self) -> int:
-        return hash((frozenset(self.normals), frozenset(self.xis)))
-
-    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
-        return self._record(self.normals, tag, m, self.noise.draw_normal(key, tag, m))
-
-    def draw_xi(self, key: Array, tag: int, m: int) -> Array:
-        return self._record(self.xis, tag, m, self.noise.draw_xi(key, tag, m))
-
-    def _record(self, calls: set[tuple[int, int]], tag: int, m: int, drawn: Array) -> Array:
-        calls.add((tag, m))
-        self.elements += drawn.size
+    def draw(self, key: Array, tag: int, m: int) -> Array:
+        drawn = self.noise.draw(key, tag, m)
+        self.sizes[tag, m] = drawn.size
         return drawn
 
-    def draw(self, noise: KeyedNoise) -> dict[tuple[int, int], Array]:
-        """Make all draws of an iteration."""
-        return {call: noise.draw_normal(noise.key, *call) for call in self.normals} | {
-            call: noise.draw_xi(noise.key, *call) for call in self.xis
-        }
+    def every_xi(self, start: int, stop: int) -> Array:
+        return self.noise.every_xi(start, stop)
 
 
 class PredrawnNoise(KeyedNoise):
@@ -118,9 +99,10 @@ class PredrawnNoise(KeyedNoise):
 
     def __init__(self, noise: KeyedNoise, drawn: dict[tuple[int, int], Array]) -> None:
         super().__init__(noise.key, noise.d, noise.sample_xi, noise.k)
-        self.drawn = drawn
+        self.noise, self.drawn = noise, drawn
 
-    def draw_normal(self, key: Array, tag: int, m: int) -> Array:
+    def draw(self, key: Array, tag: int, m: int) -> Array:
         return self.drawn[tag, m]
 
-    draw_xi = draw_normal
+    def every_xi(self, start: int, stop: int) -> Array:
+        return self.noise.every_xi(start, stop)

@@ -15,7 +15,7 @@ from slgh import checks
 from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.arrays import NumpyContext, xp
 from slgh.backends.numpy.noise import NumpyNoise
-from slgh.backends.protocols import C, CompiledLoop, I, Keys, LoopProgram, NoiseSource
+from slgh.backends.protocols import Carry, CompiledLoop, Inputs, Keys, LoopProgram, NoiseSource
 from slgh.protocols import Context
 
 NOTHING: AbstractContextManager[None] = nullcontext()
@@ -99,7 +99,7 @@ class NumpyBackend:
     def mapped(self, fun: Callable[..., Any], *, data: int, xi: bool, vector: bool) -> Callable[..., Any]:
         raise NotImplementedError("NumPy maps no functions.")
 
-    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: Any) -> CompiledLoop[C] | str:
+    def compile(self, program: LoopProgram, inputs: Inputs, carry: Carry, noise: Any) -> CompiledLoop | str:
         return "NumPy compiles nothing"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from slgh import checks
 from slgh.backends.compiled import COMPILED_CHUNK, Mapped, seed_words
 from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.backend import real_array
-from slgh.backends.protocols import C, I, Keys, LoopProgram, NoiseSource
+from slgh.backends.protocols import Backend, Carry, Inputs, Keys, LoopProgram, NoiseSource
 from slgh.backends.torch.arrays import TorchContext, xp
 from slgh.backends.torch.functions import NoGrad, TorchGradient, modules
 from slgh.backends.torch.loop import CudaGraph, Uncapturable
@@ -29,12 +28,8 @@ def make_backend(x0: Tensor) -> TorchBackend:
     return TorchBackend(x0.dtype if floating else torch.get_default_dtype(), x0.device)
 
 
-@dataclass(frozen=True)
-class TorchBackend:
+class TorchBackend(Backend):
     """PyTorch on x0's device."""
-
-    dtype: torch.dtype
-    device: torch.device
 
     xp = xp
     ops = EagerChoice(xp)
@@ -43,13 +38,10 @@ class TorchBackend:
     forks = False
     engine = "torch eager"
 
-    @property
-    def name(self) -> str:
-        return f"torch {self.device.type}"
-
-    @property
-    def compiles(self) -> bool:
-        return self.device.type == "cuda"
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device = dtype, device
+        self.name = f"torch {device.type}"
+        self.compiles = device.type == "cuda"
 
     def read(self, x0: Tensor) -> NDArray[Any]:
         if self.dtype not in (torch.float32, torch.float64):
@@ -135,7 +127,7 @@ class TorchBackend:
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )
 
-    def compile(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: PhiloxNoise) -> CudaGraph[C, I] | str:
+    def compile(self, program: LoopProgram, inputs: Inputs, carry: Carry, noise: Any) -> CudaGraph | str:
         if callable(noise.sample_xi):
             return "sample_xi draws on the host"
         try:

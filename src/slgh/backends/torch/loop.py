@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 import warnings
 from dataclasses import replace
-from typing import Any, Generic
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from slgh.backends.compiled import Mapped, first_line, max_records
-from slgh.backends.protocols import C, I, LoopProgram, Records
+from slgh.backends.protocols import Carry, CompiledLoop, Inputs, LoopProgram, Records
 from slgh.backends.torch.noise import PhiloxNoise
+from slgh.protocols import Leaves
 
 UNROLL = 8
 """Iterations of the larger graph. It copies the state to its place once for all of them."""
@@ -23,12 +24,12 @@ class Uncapturable(Exception):
     """An iteration cannot be captured as a CUDA graph. The message says why."""
 
 
-class CudaGraph(Generic[C, I]):
+class CudaGraph(CompiledLoop):
     """Replays one captured graph per kind of iteration. Its tensors stay in place."""
 
     engine = "torch cuda graph"
 
-    def __init__(self, program: LoopProgram[C, I], inputs: I, carry: C, noise: PhiloxNoise) -> None:
+    def __init__(self, program: LoopProgram, inputs: Inputs, carry: Carry, noise: PhiloxNoise) -> None:
         self.program, self.inputs, self.carry, self.noise = program, inputs, carry, noise
         device = noise.key.device
         self.k, self.i = torch.tensor(0, device=device), torch.tensor([0], device=device)
@@ -40,10 +41,10 @@ class CudaGraph(Generic[C, I]):
         self.graphs = {first: self._capture(first) for first in kinds}
         self.unrolled = self._capture(True, UNROLL) if program.period == 1 else None
 
-    def longest(self, carry: C, k: int, stride: int) -> int:
+    def longest(self, carry: Carry, k: int, stride: int) -> int:
         return max_records(carry.seen)
 
-    def advance(self, carry: C, k: int, n: int, stride: int) -> tuple[C, Records, int]:
+    def advance(self, carry: Carry, k: int, n: int, stride: int) -> tuple[Carry, Records, int]:
         own = _flat(self.carry)
         _copy(own, _flat(carry))
         before = [] if self.program.masked else [tensor.clone() for tensor in own]
@@ -62,7 +63,7 @@ class CudaGraph(Generic[C, I]):
             _copy(own, before)
         return self.carry, self._read_records, n
 
-    def refill(self, slots: NDArray[Any], carry: C, data: tuple[Tensor, ...], problems: NDArray[Any], k: int) -> C:
+    def refill(self, slots: NDArray[Any], carry: Carry, data: Leaves, problems: NDArray[Any], k: int) -> Carry:
         key = self.noise.keys_from(problems, k)
         at = torch.as_tensor(slots, device=key.device)
         own, new = [*_flat(self.carry), *self.inputs.data, self.noise.key], [*_flat(carry), *data, key]
@@ -70,7 +71,7 @@ class CudaGraph(Generic[C, I]):
             target[at] = rows
         return self.carry
 
-    def masked(self, carry: C) -> CudaGraph[C, I]:
+    def masked(self, carry: Carry) -> CudaGraph:
         return CudaGraph(replace(self.program, masked=True), self.inputs, carry, self.noise)
 
     def compiled_functions(self, functions: Any) -> Any:
@@ -121,8 +122,7 @@ class CudaGraph(Generic[C, I]):
             self._warm_up(first)
             return self._captured(first, times)
         finally:
-            for tensor, value in zip(tensors, before, strict=True):
-                tensor.copy_(value)
+            _copy(tensors, before)
 
     def _warm_up(self, first: bool) -> None:
         """Do the work of a first call, such as compiling kernels, before anything is captured."""
