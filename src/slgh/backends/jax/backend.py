@@ -115,17 +115,13 @@ class JaxBackend(NumpyBackend):
         with np.errstate(all="ignore"):
             return jax.device_put(jnp.array(array), self.device)
 
-    def to_function(self, array: Any) -> Array:
-        return self.to_library(array)
+    to_function = data = to_library
 
     def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
         return NOTHING
 
     def host(self, array: Array) -> NDArray[Any]:
         return np.asarray(array)
-
-    def data(self, array: Any) -> Array:
-        return self.to_library(array)
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource:
         return JaxHostNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)

@@ -15,7 +15,7 @@ from slgh import checks
 from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.arrays import NumpyContext, xp
 from slgh.backends.numpy.noise import NumpyNoise
-from slgh.backends.protocols import Carry, CompiledLoop, Inputs, Keys, LoopProgram, NoiseSource
+from slgh.backends.protocols import Backend, Carry, CompiledLoop, Inputs, Keys, LoopProgram, NoiseSource
 from slgh.protocols import Context
 
 NOTHING: AbstractContextManager[None] = nullcontext()
@@ -25,7 +25,7 @@ def make_backend(x0: Any) -> NumpyBackend:
     return NumpyBackend()
 
 
-class NumpyBackend:
+class NumpyBackend(Backend):
     """NumPy on the host. `read` sets the dtype."""
 
     name = engine = "numpy"
@@ -46,7 +46,10 @@ class NumpyBackend:
     def native(self, array: NDArray[Any]) -> NDArray[Any]:
         return array
 
-    to_function = host = index = native
+    to_function = host = native
+
+    def index(self, rows: NDArray[Any]) -> NDArray[Any]:
+        return rows
 
     def to_library(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()

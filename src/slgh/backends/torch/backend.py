@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,10 +21,42 @@ from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.backend import real_array
 from slgh.backends.protocols import Backend, Carry, Inputs, Keys, LoopProgram, NoiseSource
 from slgh.backends.torch.arrays import TorchContext, xp
-from slgh.backends.torch.functions import NoGrad, TorchGradient, modules
 from slgh.backends.torch.loop import CudaGraph, Uncapturable
 from slgh.backends.torch.noise import PhiloxNoise, TorchCpuNoise
 from slgh.protocols import Context
+
+
+@dataclass(frozen=True)
+class TorchGradient:
+    """The gradient of fun with respect to its first argument."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, x: Tensor, *extra: Any) -> Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            value = self.fun(x, *extra)
+            followed = isinstance(value, Tensor) and value.requires_grad
+            gradient = torch.autograd.grad(value.sum(), x, allow_unused=True)[0] if followed else None
+            if gradient is None:
+                raise TypeError(
+                    "`fun` must be differentiable by autograd, but its value does not depend on x that way (a module "
+                    "takes other parameters by torch.func.functional_call): pass `grad`, or take a zeroth-order "
+                    f"method. It returned {checks.show(value)}."
+                )
+            return gradient
+
+
+@dataclass(frozen=True)
+class NoGrad:
+    """A function without autograd, in any thread or process."""
+
+    fun: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        with torch.no_grad():
+            value = self.fun(*args)
+        return value.detach() if isinstance(value, Tensor) else value
 
 
 def make_backend(x0: Tensor) -> TorchBackend:
@@ -110,8 +146,24 @@ class TorchBackend(Backend):
         if [array._version for array in arrays] != before:
             raise ValueError("`fun` must not write into its arguments. Copy them first.")
 
-    def session(self, *, differences: bool) -> AbstractContextManager[None]:
-        return _session(self.device if self.device.type == "cuda" else None, full_precision=differences)
+    @contextmanager
+    def session(self, *, differences: bool) -> Iterator[None]:
+        """Disable gradients and, if `differences`, TF32 on CUDA, and make the device the current one.
+
+        TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
+        """
+        cuda, backends = self.device.type == "cuda", cast(Any, torch.backends)
+        switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn] if cuda and differences else []
+        before = [switch.fp32_precision for switch in switches]
+        device = torch.cuda.device(self.device) if cuda else nullcontext()
+        try:
+            for switch in switches:
+                switch.fp32_precision = "ieee"
+            with torch.inference_mode(False), torch.no_grad(), device:
+                yield
+        finally:
+            for switch, value in zip(switches, before, strict=True):
+                switch.fp32_precision = value
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> TorchGradient:
         return TorchGradient(fun)
@@ -145,22 +197,24 @@ def _scalar(value: Tensor) -> Tensor:
     return value.reshape(())
 
 
-@contextmanager
-def _session(cuda: torch.device | None, *, full_precision: bool) -> Iterator[None]:
-    """Disable gradients, make `cuda` the current device, and if `full_precision` disable TF32 on it.
+def modules(things: Iterable[Any], depth: int = 3) -> Iterator[torch.nn.Module]:
+    """Yield the modules that functions are, hold as attributes or arguments, close over, or name as globals."""
+    for thing in things:
+        if isinstance(thing, torch.nn.Module):
+            yield thing
+        elif depth:
+            yield from modules(_held(thing), depth - 1)
 
-    TF32 keeps 10 bits of the mantissa: a difference f(x + t u) - f(x) below a thousandth of f would be rounding.
-    """
-    backends: Any = torch.backends
-    switches = []
-    if cuda is not None and full_precision:
-        switches = [backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn]
-    before = [switch.fp32_precision for switch in switches]
-    try:
-        for switch in switches:
-            switch.fp32_precision = "ieee"
-        with torch.inference_mode(False), torch.no_grad(), nullcontext() if cuda is None else torch.cuda.device(cuda):
-            yield
-    finally:
-        for switch, value in zip(switches, before, strict=True):
-            switch.fp32_precision = value
+
+def _held(thing: Any) -> list[Any]:
+    """Return what a function or an object of the user holds."""
+    if isinstance(thing, functools.partial):
+        return [thing.func, *thing.args, *thing.keywords.values()]
+    if isinstance(thing, types.MethodType):
+        return [thing.__func__, thing.__self__]
+    if isinstance(thing, types.FunctionType):
+        held = inspect.getclosurevars(thing)
+        return [*held.nonlocals.values(), *held.globals.values()]
+    if isinstance(thing, types.ModuleType | type) or type(thing).__module__.startswith(("torch", "numpy", "builtins")):
+        return []
+    return list(getattr(thing, "__dict__", {}).values())
