@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from slgh.backends.masking import Masked
 from slgh.engine import bad_values
 from slgh.engine.bounds import Box
 from slgh.method import Method
 from slgh.protocols import Array, Context, Estimate, Leaves, Noise, Query, Sight, StepState, Watch
-
-
-class Ops(Protocol):
-    """Operations beyond the array API that the step needs from a backend."""
-
-    xp: Any
-
-    def all_finite(self, x: Array) -> bool: ...
-    def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +20,7 @@ class StepConfig:
 
     method: Method
     ctx: Context
-    ops: Ops
+    ops: Masked
     box: Box | None = None
     on_nonfinite: str = "reject"
     """Bad-value policy."""
@@ -174,7 +166,7 @@ def _reflect(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | Non
 
 
 def _hold(
-    ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: StepState, ops: Ops
+    ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: StepState, ops: Masked
 ) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
     """Return the new x, t, count of bad iterations and memories of the parts, or the old ones where `ok` is False."""
     old = state.oracle, state.schedule, state.update
@@ -186,7 +178,7 @@ def _hold(
     return x, t, bad, (oracle, schedule, update)
 
 
-def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Ops) -> Leaves:
+def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Masked) -> Leaves:
     """Return the best point and its value: one of `points`, or `best` if none is lower."""
     xp = ops.xp
     values = values if finite is None else xp.where(finite, values, xp.inf)
