@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -153,21 +153,21 @@ class BlockLoop:
 
     def _record(self, state: RunState, k: int, used: NDArray[np.int64], records: Records) -> None:
         """Record a block that began with iteration k, and the last row of each problem."""
-        history, config, members = self.recorder.history, self.config, state.members
+        history, members = self.recorder.history, state.members
         assert state.carry is not None
         wanted = list(range(-k % history.stride, state.k - k, history.stride))
         if wanted and history.limit:
             for i, *row in zip(wanted, *records(wanted), strict=True):
                 if history.wants(k + i):
-                    figures = dict(zip(history.columns, row, strict=True))
-                    if history.with_x:
-                        figures["x"] = config.inside(figures["x"])
-                    history.record(HistoryRow(k + i, int(used[i, 0]), members, figures))
-        columns = {
-            name: config.inside(config.backend.host(column)) if name == "x" else config.backend.host(column)
-            for name, column in zip(self.recorder.columns, state.carry.seen, strict=True)
-        }
-        history.close(members, columns)
+                    history.record(HistoryRow(k + i, int(used[i, 0]), members, self._figures(row)))
+        history.close(members, self._figures(map(self.config.backend.host, state.carry.seen)))
+
+    def _figures(self, columns: Iterable[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a row by name, with x inside the bounds."""
+        figures = dict(zip(self.recorder.columns, columns, strict=True))
+        if "x" in figures:
+            figures["x"] = self.config.inside(figures["x"])
+        return figures
 
 
 def compile_loop(
