@@ -58,7 +58,7 @@ class EagerChoice(Masked):
 
     def all_finite(self, x: Array) -> bool:
         # One sum is faster than a mask. It may overflow, and then False is the safe answer.
-        return math.isfinite(x.sum())
+        return math.isfinite(self.xp.sum(x))
 
     def choose(self, mask: Array, new: Callable[[], Leaves], old: Leaves) -> Leaves:
         chosen = int(self.xp.count_nonzero(mask))
