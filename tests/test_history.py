@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import tracemalloc
+import warnings
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -131,6 +133,24 @@ def test_the_progress_bar_is_drawn_on_standard_error(capsys: pytest.CaptureFixtu
     assert "best" in err
     np.testing.assert_array_equal(shown.x, quiet.x)
     CASE.run(starts(2), batched=True, progress=True, target=1e9)
+
+
+def test_the_progress_in_a_notebook_is_a_line_of_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setattr("slgh.engine.recorder.REDRAW_SECONDS", 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CASE.run(starts(1)[0], max_iter=20, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.endswith("\n")
+    lines = err[:-1].split("\r")[1:]
+    assert len(lines) == 21
+    assert all(line.startswith("slgh ") for line in lines)
+    assert lines[-1].startswith("slgh 20/20 best ")
+    assert all(len(old.rstrip()) <= len(new) for old, new in itertools.pairwise(lines)), "a line erases the one before"
 
 
 def test_xhat_is_an_iterate_drawn_beforehand() -> None:

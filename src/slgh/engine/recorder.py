@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -176,22 +177,30 @@ def known_values(info: Info, host: Callable[[Array], NDArray[Any]]) -> NDArray[A
 
 
 class _ProgressBar:
-    """Bar on standard error with the iterations, the best value and t."""
+    """Bar on standard error with the iterations, the best value and t.
+
+    A notebook gets a line of text that is rewritten: rich draws there with ipywidgets only, and warns without them. A
+    file gets the last state.
+    """
 
     def __init__(self, total: int | None) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+        self.in_notebook = Console().is_jupyter
         self.bar = Progress(
             TextColumn("slgh"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[state]}"),
-            console=Console(stderr=True),
+            console=Console(stderr=True, force_jupyter=False),
+            disable=self.in_notebook,
         )
+        self.total = total
         self.task = self.bar.add_task("", total=total, state="")
         self.last = -1.0
+        self.width = 0
 
     def open(self) -> None:
         self.bar.start()
@@ -204,7 +213,15 @@ class _ProgressBar:
     def close(self, k: int, f_best: Any, t: Any) -> None:
         self._draw(k, f_best, t, "")
         self.bar.stop()
+        if self.in_notebook:
+            print(file=sys.stderr)
 
     def _draw(self, k: int, f_best: Any, t: Any, more: str) -> None:
         best = f"best {float(f_best.min()):.6g}  " if float(f_best.min()) < float("inf") else ""
-        self.bar.update(self.task, completed=k, state=f"{best}t {float(t.max()):.3g}{more}")
+        state = f"{best}t {float(t.max()):.3g}{more}"
+        self.bar.update(self.task, completed=k, state=state)
+        if self.in_notebook:
+            line = f"slgh {k}/{'?' if self.total is None else self.total} {state}"
+            # Spaces erase the end of a longer line: a notebook's output has no other way.
+            print(f"\r{line:<{self.width}}", end="", file=sys.stderr, flush=True)
+            self.width = len(line)
