@@ -225,9 +225,20 @@ def test_misclassified_images_are_reported_and_left_alone() -> None:
     assert "Most are misclassified to begin with" in none.message
 
 
-def test_it_is_shown_in_a_line_and_goes_into_json() -> None:
+def test_it_is_shown_in_a_few_lines_and_goes_into_json() -> None:
     found = attack(model, IMAGES, LABELS, stop="first-success", **QUICK)
-    assert repr(found) == "AttackResult: 9 of 9: success."
+    lines = repr(found).splitlines()
+    assert [lines[0], lines[1].strip(), lines[3].strip()] == [
+        "AttackResult:",
+        "message: 9 of 9: success.",
+        "success: 9 of 9",
+    ]
+    assert f"queries: {found.queries.min()} to {found.queries.max()}, median " in lines[4]
+    assert f"l2: {found.l2.min():.6g} to {found.l2.max():.6g}, median " in lines[-1]
+    assert '<td style="text-align: left">9 of 9</td>' in found._repr_html_()
+    none = attack(model, IMAGES, (LABELS + 1) % K, **QUICK)
+    assert "success: 0 of 9" in repr(none)
+    assert "l2" not in repr(none)
     assert json.dumps(found.outcome[:1]) == '["success"]'
 
 

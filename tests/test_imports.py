@@ -26,7 +26,7 @@ LAYERS = [
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
     {"parameters"},
-    {"protocols", "checks", "result", "files"},
+    {"protocols", "checks", "result", "files", "display"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 

@@ -379,6 +379,21 @@ def test_it_prints_as_a_table_that_marks_t1() -> None:
     assert len(lines) == 1 + len(found.t) + 1
     assert [line.endswith("*") for line in lines[1:-1]] == (found.t == found.t1).tolist()
     assert lines[-1] == found.message
+    assert max(map(len, lines[:-1])) <= 80
+
+
+def test_it_is_shown_in_a_few_lines_and_as_a_table_in_a_notebook() -> None:
+    found = probe(rastrigin, np.full(30, 3.3), vectorized=True, seed=0)
+    lines = repr(found).splitlines()
+    assert len(lines) < 12
+    assert f"       t1: {found.t1:.6g}" in lines
+    assert [line.count("(30 numbers)") for line in lines if line.lstrip().startswith("x: ")] == [1]
+    table = found._repr_html_()
+    assert table.count("<tr") == table.count("</tr>") == 7 + 1 + len(found.t)
+    bold = table.partition('<tr style="font-weight: bold"><td>')[2]
+    assert bold.startswith(f"{found.t1:.3g}</td>")
+    nothing = probe(lambda x: 1.0, [1.0], seed=0, steps=2)
+    assert "bold" not in nothing._repr_html_()
 
 
 def test_the_plot_draws_the_numbers_and_t1() -> None:

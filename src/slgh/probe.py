@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.auto.defaults import first_radius
 from slgh.backends import backend_of
+from slgh.display import as_html, as_text, grid_html, scalar, vector
 from slgh.engine.arguments import read_seed, read_x0
 from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.objective import read_functions
@@ -110,21 +111,36 @@ class Probe:
     nrejected: int
     seed: Any
 
+    def __repr__(self) -> str:
+        return as_text("Probe", self._rows())
+
     def __str__(self) -> str:
+        columns = self._columns()
+        lines = ["".join(f"{name:>11}" for name in columns)]
+        for t, row in zip(self.t, zip(*columns.values(), strict=True), strict=True):
+            lines.append("".join(f"{cell:>11}" for cell in row) + (" *" if t == self.t1 else ""))
+        return "\n".join([*lines, self.message])
+
+    def _repr_html_(self) -> str:
+        best = next((i for i, t in enumerate(self.t) if t == self.t1), None)
+        return as_html("Probe", self._rows()) + grid_html(self._columns(), best)
+
+    def _rows(self) -> dict[str, str]:
+        rows = {name: scalar(getattr(self, name)) for name in ("message", "helps", "t1", "fun")}
+        return rows | {"x": vector(self.x), "nfev": scalar(self.nfev), "seed": scalar(self.seed)}
+
+    def _columns(self) -> dict[str, list[str]]:
+        """Return the table of the radii, within 80 columns."""
         columns = {
             "t": self.t,
             "F": self.value,
             "|grad F|": self.gradient_norm,
             "SNR": self.snr,
             "curvature": self.curvature,
-            "+-": self.curvature_se,
             "reached": self.reached,
             "score": self.score,
         }
-        lines = ["".join(f"{name:>11}" for name in columns)]
-        for row in zip(*columns.values(), strict=True):
-            lines.append("".join(f"{number:11.3g}" for number in row) + (" *" if row[0] == self.t1 else ""))
-        return "\n".join([*lines, self.message])
+        return {name: [f"{number:.3g}" for number in numbers] for name, numbers in columns.items()}
 
 
 def probe(

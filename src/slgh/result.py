@@ -7,6 +7,8 @@ from typing import Any
 
 from scipy.optimize import OptimizeResult
 
+from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, vector
+
 
 class Status(IntEnum):
     """Reason why a problem ended. COMPLETED, TARGET and WATCHED are successes if f(x) is finite."""
@@ -45,6 +47,16 @@ _MESSAGES = {
     Status.FAILED: "An exception ended the run.",
     Status.RUNNING: "Running.",
 }
+
+
+SHOWN = (
+    *("message", "success", "status", "fun", "fun_se", "x", "fun_best", "t"),
+    *("nit", "nfev", "njev", "nrejected", "method", "seed"),
+)
+"""Entries that a Result prints, in this order. Of the others it prints the names."""
+
+IF_NONZERO = ("fun_se", "njev", "nrejected")
+"""Entries that are not printed if they are 0."""
 
 
 class Result(OptimizeResult):
@@ -94,3 +106,39 @@ class Result(OptimizeResult):
         super().__init__()
         for name, value in entries.items():
             setattr(self, name, value)
+
+    def __repr__(self) -> str:
+        return as_text("Result", self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_html("Result", self._rows())
+
+    def _rows(self) -> dict[str, str]:
+        """Return the main entries as text, a batch summarized, and the names of the other entries."""
+        rows = {name: self._text(name) for name in SHOWN if name in self}
+        hidden = [name for name in rows if name in IF_NONZERO and rows[name] in ("0", "0 each")]
+        if rows.get("fun_best") == rows.get("fun"):
+            hidden.append("fun_best")
+        more = [name for name in self if name not in SHOWN or name in hidden]
+        rows = {name: text for name, text in rows.items() if name not in hidden}
+        return rows | ({"more": ", ".join(more)} if more else {})
+
+    def _text(self, name: str) -> str:
+        """Return an entry as text."""
+        value = self[name]
+        shape = getattr(value, "shape", ())
+        if name == "method":
+            return str(value.name)
+        if name == "seed" and isinstance(value, list):
+            return str(value) if len(value) <= 2 * EDGE else f"{len(value)} seeds, one per problem"
+        if name == "x" and len(shape) == 1:
+            return vector(value)
+        if name == "x":
+            return f"array of shape {tuple(shape)}"
+        if not shape:
+            return scalar(value)
+        if name == "status":
+            return counts(Status(status).name for status in value.tolist())
+        if name == "success":
+            return f"{sum(value.tolist())} of {len(value)}"
+        return spread(value)

@@ -15,6 +15,7 @@ from slgh.attack.homotopies import FinishedHomotopy
 from slgh.attack.loss import perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
 from slgh.backends import backend_of
+from slgh.display import as_html, as_text, spread
 from slgh.protocols import Array
 from slgh.result import Result, Status
 
@@ -87,7 +88,23 @@ class AttackResult:
     runs: tuple[Result, ...]
 
     def __repr__(self) -> str:
-        return f"AttackResult: {self.message}"
+        return as_text("AttackResult", self._rows())
+
+    def _repr_html_(self) -> str:
+        return as_html("AttackResult", self._rows())
+
+    def _rows(self) -> dict[str, str]:
+        """Return the message, and a summary of the images."""
+        rows = {
+            "message": self.message,
+            "images": f"array of shape {tuple(self.images.shape)}",
+            "success": f"{int(self.success.sum())} of {self.success.size}",
+            "queries": spread(self.queries),
+        }
+        if not self.success.any():
+            return rows
+        won = self.success
+        return rows | {"queries_to_success": spread(self.queries_to_success[won]), "l2": spread(self.l2[won])}
 
     @property
     def l2(self) -> NDArray[np.float64]:
