@@ -27,6 +27,7 @@ from auto_cases import (
     waves,
 )
 from slgh.auto.local_search import MODEL_MAX_GRADIENTS, MODEL_MAX_VARIABLES, SearchRegion, local_search
+from slgh.auto.quasi_newton import lbfgsb
 from slgh.engine import run as loop
 
 
@@ -226,6 +227,39 @@ def test_a_local_search_never_asks_for_more_than_it_has(d: int, budget: int, see
     assert n <= budget
     assert np.isfinite(best).all()
     assert low == np.inf or low in seen.values
+
+
+@pytest.mark.parametrize(("d", "start"), [(2, 1.0), (2, 5.0), (10, 5.0), (40, 1.0)])
+def test_auto_stays_near_what_it_has_visited(d: int, start: float) -> None:
+    """On a function that is flat or concave in most places, quasi-Newton steps would be thousands long."""
+    seen: list[float] = []
+
+    def griewank(x: Any) -> float:
+        seen.append(float(np.max(np.abs(x))))
+        return float(np.sum(x * x) / 4000 - np.prod(np.cos(x / np.sqrt(np.arange(1, d + 1)))) + 1)
+
+    assert slgh.minimize(griewank, np.full(d, start), seed=0).fun < 0.1
+    assert max(seen) < 25 * start
+
+
+def test_a_minimum_far_away_is_found_by_doubling_the_reach() -> None:
+    result = slgh.minimize(lambda x: float(np.sum((x - 1e4) ** 2)), np.ones(5), seed=0)
+    np.testing.assert_allclose(result.x, 1e4)
+    assert result.nfev <= 2000
+
+
+def test_a_step_that_is_too_long_is_cut_without_an_evaluation() -> None:
+    """log(1 + x^2) is concave at 30: its quasi-Newton steps are long."""
+    start, seen = np.array([30.0]), [30.0]
+    solver = lbfgsb(start, np.array([-np.inf]), np.array([np.inf]), memory=10, tolerance=0.0, reach=2.0)
+    x = next(solver)
+    while abs(x[0]) > 1e-6 and len(seen) < 100:
+        seen.append(float(x[0]))
+        x = solver.send((float(np.log1p(x[0] ** 2)), 2 * x / (1 + x**2)))
+    moves = np.abs(np.diff(seen))
+    assert moves[:3].max() <= 2.0
+    assert moves.max() > 2.0
+    assert abs(x[0]) <= 1e-6
 
 
 def test_a_bad_value_is_rejected_or_penalized_as_the_user_says() -> None:

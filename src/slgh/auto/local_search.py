@@ -18,6 +18,10 @@ from slgh.engine import bad_values
 UNIT = 0.4
 """The solver's unit of length, in units of t1 and the widths. With bounds it is a tenth of the box."""
 
+REACH = 10.0
+"""First limit on the move of a variable in one step of L-BFGS-B, in units of t1 and the widths. Where f is concave or
+nearly flat, a quasi-Newton step is arbitrarily long."""
+
 MEMORY = 100
 """Correction pairs of L-BFGS-B. On the ellipsoid f10 of BBOB in 40 variables, 20,000 evaluations with differences reach
 f - fopt = 127 with the usual 10 pairs, 4 with 60 and 0.6 with 120 (training instances 1 to 3)."""
@@ -238,7 +242,9 @@ def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evalua
         evaluate: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0
     ) -> Evaluating[None]:
         f.stalled = 0
-        solver = lbfgsb((f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance)
+        solver = lbfgsb(
+            (f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance, reach=REACH / UNIT
+        )
         try:
             z = next(solver)
             while f.stalled < MAX_STALLED_CALLS:

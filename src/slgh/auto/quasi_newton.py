@@ -19,6 +19,9 @@ EPS = float(np.finfo(float).eps)
 MAX_LINE_SEARCH_STEPS = 20
 """SciPy's default."""
 
+SMALLEST_CUT = 1e-6
+"""Smallest share of a step that is left by one cut. Numbers must not overflow."""
+
 NEW_ITERATION = 1
 """Code in `task[0]`: the solver has finished an iteration."""
 
@@ -27,7 +30,7 @@ EVALUATE = 3
 
 
 def lbfgsb(
-    x: Floats, low: Floats, high: Floats, *, memory: int, tolerance: float
+    x: Floats, low: Floats, high: Floats, *, memory: int, tolerance: float, reach: float
 ) -> Generator[Floats, tuple[float, Floats], None]:
     """Minimize from x (d,): yield points within the bounds, receive f and its gradient (d,), return at convergence.
 
@@ -39,6 +42,8 @@ def lbfgsb(
         Number of correction pairs that approximate the Hessian.
     tolerance
         Stop when a step lowers f by no more than this, relative to max(|f|, 1).
+    reach
+        Maximum move of a variable in one step. It doubles when a step that was cut to it has lowered f.
     """
     from scipy.optimize import _lbfgsb
 
@@ -53,7 +58,8 @@ def lbfgsb(
     work, integers = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
     task, line_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
     saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)
-    last: Floats | None = None
+    latest: tuple[Floats, float, Floats] | None = None  # last evaluation: point, f and gradient
+    start, f_start, g_start, was_cut = x.copy(), f, g, False  # of the current line search
     while True:
         setulb(
             *(m, x, lower, upper, kind, f, g, tolerance / EPS, 0.0, work, integers),
@@ -61,9 +67,22 @@ def lbfgsb(
         )
         # The routine updates x, the work arrays and `task` in place.
         if task[0] == EVALUATE:
-            if last is None or not np.array_equal(x, last):  # a restarted line search repeats its first point
-                last = x.copy()
-                f, g = yield x.copy()
-                g = np.array(g, float)
-        elif task[0] != NEW_ITERATION:
+            move = x - start
+            longest = float(np.max(np.abs(move)))
+            if reach < longest < np.inf:
+                # Too far to evaluate. Pretend that f is a parabola along the step, with its minimum within reach: the
+                # line search tries that point next. (A minimum beyond half the step could pass for a success.)
+                slope, share = float(g_start @ move), min(0.5, max(reach / longest, SMALLEST_CUT))
+                f, g, was_cut = f_start + slope * (1 - 0.5 / share), g_start * (1 - 1 / share), True
+                continue
+            if latest is None or not np.array_equal(x, latest[0]):  # a restarted line search repeats its first point
+                value, gradient = yield x.copy()
+                first, latest = latest is None, (x.copy(), value, np.array(gradient, float))
+                if first:
+                    start, f_start, g_start = latest
+            _, f, g = latest
+        elif task[0] == NEW_ITERATION:
+            start, f_start, g_start = x.copy(), f, g
+            reach, was_cut = 2 * reach if was_cut else reach, False
+        else:
             return
