@@ -23,19 +23,21 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "mathml",
     "registry",
 ]
 exclude_patterns = ["reproduced"]  # its tables are included, its pictures shown, by the page on experiments
 
 html_theme = "furo"
-html_title = "slgh"
+html_title = f"slgh {release}"
 html_static_path = ["_static"]
 html_css_files = ["slgh.css"]
 html_math_renderer = "mathml"
 html_copy_source = html_show_sphinx = False
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = False  # tables only: a page for each name would be written into docs/

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import json
 import re
 import shlex
 import subprocess
@@ -20,6 +21,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 import pytest
+from sphinx.search import en as english
 from typer.testing import CliRunner
 
 import slgh
@@ -30,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "reproduced" not in page.parts)
 FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN = re.compile(r"\s*^```output\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -62,7 +64,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
     names: dict[str, object] = {}
     for block in blocks(page):
@@ -97,7 +99,7 @@ def test_the_blocks_that_look_like_code_are_run() -> None:
         text = page.read_text()
         found = list(blocks(page))
         kinds = {block.kind for block in found if not block.kind.startswith("{")}
-        assert kinds <= {"python", "sh", "console", "text", "output"}, page
+        assert kinds <= {"python", "sh", "console", "text", "bibtex", "output"}, page
         assert text.count("```output") == sum(block.shown is not None for block in found if block.kind == "python"), (
             page
         )
@@ -121,6 +123,12 @@ def test_the_files_that_pages_name_are_there() -> None:
             assert (ROOT / name).exists(), f"{page.name}: {name}"
 
 
+def test_the_ranks_on_the_benchmarks_page_are_those_of_coco() -> None:
+    table = (DOCS / "coco.md").read_text().split("## Mean rank, test functions\n\n")[1].split("\n\n")[0]
+    assert table.count("\n") > 10
+    assert table in (DOCS / "benchmarks.md").read_text()
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = ["sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(tmp_path / "doctrees")]
     found = subprocess.run(
@@ -131,6 +139,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert found.returncode == 0, found.stderr
     assert public_names() - documented_names(tmp_path / "site") == set()
+    assert {"citing"} <= pages_found("cite", tmp_path / "site")
+    assert {"citing"} <= pages_found("bibtex", tmp_path / "site")
+    assert {"faq", "recipes"} <= pages_found("noisy", tmp_path / "site")
 
 
 def public_names() -> set[str]:
@@ -145,3 +156,11 @@ def documented_names(site: Path) -> set[str]:
     """What the reference has an entry for: the site's inventory, four lines of text and compressed ones."""
     listed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     return {line.split()[0] for line in zlib.decompress(listed).decode().splitlines()}
+
+
+def pages_found(word: str, site: Path) -> set[str]:
+    """Pages that the site's search lists for a word. The search compares stems, in titles and in the text."""
+    stem = english.SearchEnglish({}).stem(word)
+    index = json.loads((site / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    hits = [index[where].get(stem, []) for where in ("titleterms", "terms")]
+    return {index["docnames"][page] for found in hits for page in (found if isinstance(found, list) else [found])}
