@@ -14,27 +14,28 @@ from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
 OURS = "slgh"
 
 READING, FIRST = "## How to read it", "Mean rank, test functions"
-"""Words that are left as they are stand between these two headings."""
+"""The text between these two headings is written by hand, and kept."""
 
-HEAD = f"""# Ours beside its peers on COCO
+HEAD = f"""# COCO benchmark results
 
-Written by `python benchmarks/coco.py table` from the records in `benchmarks/coco_records`. All methods have the same
-budgets and start from the same points, uniform in [-4, 4]^d; their settings, with the reasons, stand in
+`python benchmarks/coco.py table` writes this page from the records in `benchmarks/coco_records`. All methods have the
+same budgets and start from the same points, uniform in [-4, 4]^d. Their settings, with the reasons, are in
 `benchmarks/coco_study/settings.toml`.
 
-Constants were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5.
-The first tables are over the *test* functions, all others, on instances {", ".join(map(str, INSTANCES))}; what training
-functions show on these instances comes after, where they were run. A function of bbob-noisy is a training function if
-the one under its noise is; its quality is noise-free: the best noise-free f of all points evaluated, as COCO measures
-it.
+The constants of slgh were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5. The
+first tables are over the *test* functions, which are all others, on instances {", ".join(map(str, INSTANCES))}.
+Tables over the training functions on these instances follow, if they were run. A function of bbob-noisy is a training
+function if the function under its noise is one. The quality on bbob-noisy is the best noise-free f of all evaluated
+points, as in COCO.
 
-A **rank** is a method's place by f - fopt at the end of the budget: 1 is best, values below {PRECISION:.0e} tie, and
+A **rank** is a method's place by f - fopt at the end of the budget. 1 is best, values below {PRECISION:.0e} tie, and
 ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
-Nemenyi's critical difference at 5 % with N = the number of functions, since instances of one function are not
-independent. The best is bold; ° marks those within CD of it. The next row is what CD would be if they were.
+Nemenyi's critical difference at 5 %, with N = the number of functions, since instances of one function are not
+independent. The row below it is CD if they were. The best method is bold, and ° marks those within CD of it.
 
-The **area** is that under the ECDF of targets: the mean over problems and over COCO's 51 targets, fopt + 10^2 to
-fopt + 10^-8, of 1 - log(n) / log(budget), where n is the evaluation that reached the target; 0 where none did.
+The **area** is the area under the ECDF of targets: the mean over problems and over COCO's 51 targets, fopt + 10^2 to
+fopt + 10^-8, of 1 - log(n) / log(budget), where n is the number of evaluations until the target was reached, and 0 if
+it was not.
 """
 
 Pick = Callable[[int], bool]
@@ -56,7 +57,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
         *section(FIRST, test, rank_rows(test, lambda f: True)),
         *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
-        *section("Test functions where ours is better and worse, by the median f - fopt", test, duel_rows(test)),
+        *section("Test functions where slgh is better and worse, by the median f - fopt", test, duel_rows(test)),
         *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
         *section("Mean rank, training functions", training, rank_rows(training, lambda f: True)),
         *section("Mean rank, all 30 functions of bbob-noisy", noisy, rank_rows(noisy, lambda f: True)),
