@@ -1,4 +1,4 @@
-"""How the site is built: `sphinx-build -W --keep-going -n docs OUT`. Neither building nor reading needs a network."""
+"""Configuration of the site: `sphinx-build -W --keep-going -n docs OUT`. It needs no network."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ extensions = [
     "mathml",
     "registry",
 ]
-exclude_patterns = ["reproduced"]  # its tables are included, its pictures shown, by the page on experiments
+exclude_patterns = ["reproduced"]  # experiments.md includes its tables and pictures
 
 html_theme = "furo"
 html_title = f"slgh {release}"
@@ -40,7 +40,7 @@ html_copy_source = html_show_sphinx = False
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
-autosummary_generate = False  # tables only: a page for each name would be written into docs/
+autosummary_generate = False  # tables only, because generated pages would be written into docs/
 autodoc_member_order = "bysource"
 autodoc_type_aliases = {name: name for name in ("Array", "Leaves", "Conversation")}
 napoleon_google_docstring = False
@@ -57,18 +57,18 @@ nitpick_ignore_regex = [
 
 
 def name_aliases(app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returned: str) -> Any:
-    """Sphinx writes an alias in a union as TypeAliasForwardRef('Array'); its name is meant."""
+    """Write an alias in a union by its name. Sphinx writes TypeAliasForwardRef('Array')."""
     plain = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returned)]
     return tuple(plain)
 
 
 def keep_colons(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Napoleon takes what precedes a colon in an attribute's first line for its type: let that line be a comment."""
+    """Put a comment before the text of an attribute, because napoleon reads a first line with a colon as its type."""
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]
 
 
 def setup(app: Sphinx) -> None:
-    """Called by Sphinx."""
+    """Register with Sphinx."""
     app.connect("autodoc-process-docstring", keep_colons, priority=400)
     app.connect("autodoc-process-signature", name_aliases)

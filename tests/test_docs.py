@@ -129,6 +129,20 @@ def test_the_ranks_on_the_benchmarks_page_are_those_of_coco() -> None:
     assert table in (DOCS / "benchmarks.md").read_text()
 
 
+def test_the_rows_at_a_glance_are_those_of_the_tables() -> None:
+    rows = re.findall(
+        r"^\| (\w+) \| (.+?) \| (.+?) \| (.+?) \| .+ \|$", (DOCS / "experiments.md").read_text(), re.MULTILINE
+    )
+    written = set()
+    for name in ("rosenbrock", "himmelblau", "ackley", "hole"):
+        for line in (DOCS / "reproduced" / "tables" / f"{name}.md").read_text().splitlines():
+            if line.startswith("| ") and "paper f" not in line:
+                label, _, paper, _, ours, _ = (cell.strip() for cell in line.strip("|").split(" | "))
+                written.add((name, label, paper, ours.replace("  ", " ")))
+    assert set(rows[1:]) == written
+    assert len(written) == 18
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = ["sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", "-d", str(tmp_path / "doctrees")]
     found = subprocess.run(

@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no font, no network."""
+"""Math renderer that writes MathML, which browsers draw without scripts, fonts or a network."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ACCENTS = set("~ˉˆ")
 
 
 def convert(tex: str, *, block: bool) -> str:
-    """The MathML of a formula, docutils' own with TeX's spacing: some around operators, none around bars.
+    """Convert TeX to MathML with docutils, and correct three details.
 
-    And with subscripts beside what has an accent, not below it.
+    Operators get space around them, bars get none, and subscripts of accented letters go beside them, not below.
     """
     spaced = OPERATOR.sub(r"\\,\g<0>\\,", tex.replace(r"\dots", r"\ldots"))
     markup = tex2mathml(spaced, as_block=block)
@@ -38,7 +38,7 @@ def convert(tex: str, *, block: bool) -> str:
 
 
 def write(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
-    """Called for each formula."""
+    """Write one formula. Sphinx calls this."""
     block, tex = isinstance(node, nodes.math_block), node.astext()
     try:
         markup = convert(tex, block=block)
@@ -50,6 +50,6 @@ def write(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> N
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register with Sphinx."""
     app.add_html_math_renderer("mathml", (write, None), (write, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

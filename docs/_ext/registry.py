@@ -1,4 +1,4 @@
-"""The registry METHODS as a table of the reference, so that it cannot fall behind."""
+"""Directive `methods-table`: the registry METHODS as a table, so that the reference is always complete."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from slgh.method import SLOTS
 
 
 class MethodsTable(SphinxDirective):
-    """A row for each method: its name, its parts, and what it is."""
+    """One row per method: name, parts, description."""
 
     def run(self) -> list[nodes.Node]:
-        headings = ("method", *SLOTS, "what it is")
+        headings = ("method", *SLOTS, "description")
         rows = [headings]
         for name, recipe in slgh.METHODS.items():
             parts = {slot: classes[getattr(recipe, slot)].__name__ for slot, classes in SLOTS.items()}
@@ -27,6 +27,6 @@ class MethodsTable(SphinxDirective):
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Register with Sphinx."""
     app.add_directive("methods-table", MethodsTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
