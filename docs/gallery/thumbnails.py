@@ -78,5 +78,5 @@ if __name__ == "__main__":
         figure, ax = plt.subplots(figsize=(4.8, 2.7), layout="constrained")
         draw(ax)
         ax.axis("off")
-        figure.savefig(FOLDER / f"{draw.__name__}.png", dpi=100, transparent=True)
+        figure.savefig(FOLDER / f"thumb_{draw.__name__}.png", dpi=100, transparent=True)
         plt.close(figure)
