@@ -26,6 +26,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "mathml",
+    "parameters",
     "registry",
 ]
 exclude_patterns = ["reproduced"]  # experiments.md includes its tables and pictures
@@ -35,6 +36,7 @@ html_title = f"slgh {release}"
 html_static_path = ["_static"]
 html_css_files = ["slgh.css"]
 html_math_renderer = "mathml"
+smartquotes = False  # quotes in this site are mostly code
 html_copy_source = html_show_sphinx = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
