@@ -1,59 +1,59 @@
-"""The ablation: oracle x schedule x update, all that make sense, on BBOB in 40 variables and on the MNIST attack.
+"""Ablation of oracle x schedule x update, on BBOB in 40 variables and on the MNIST attack.
 
-    python benchmarks/ablation.py all --estimate                    CPU hours, minutes of the GPU, and nothing else
-    python benchmarks/ablation.py all --workers 16 --device cuda    everything that has no record yet, page, heat map
+    python benchmarks/ablation.py all --estimate                    print CPU hours and GPU minutes, run nothing
+    python benchmarks/ablation.py all --workers 16 --device cuda    run everything without a record, write the page
 
-or piece by piece, at the same time if you like:
+The steps can also run one by one, or at the same time:
 
-    python benchmarks/ablation.py bbob --workers 15      tunes, runs the compositions and the variants of "auto"
-    python benchmarks/ablation.py attack --device cuda   tunes, and attacks with each composition
-    python benchmarks/ablation.py table                  benchmarks/ablation.md and .png, from the records alone
+    python benchmarks/ablation.py bbob --workers 15      tune, then run the compositions and the variants of "auto"
+    python benchmarks/ablation.py attack --device cuda   tune, then attack with each composition
+    python benchmarks/ablation.py table                  write benchmarks/ablation.md and .png from the records
 
-Each goes on where it was broken off. Records are in `benchmarks/ablation_records` (`--records`): JSON lines, a file
-for each composition; `attack/mnist.jsonl`; and `chosen_bbob.json` and `chosen_attack.json`, what was chosen for the
-open values, so that it is not tuned again. `tuning/` holds the runs that the choice for BBOB was made from; once that
-is made it is not read.
+An interrupted command continues when it is started again. Records are in `benchmarks/ablation_records` (`--records`):
+JSON lines in one file per composition, and `attack/mnist.jsonl`. `chosen_bbob.json` and `chosen_attack.json` hold the
+tuned values, so that nothing is tuned twice. `tuning/` holds the tuning runs on BBOB, which are not needed afterwards.
 
-Narrower, for trials:
+For a quick trial, run only a part:
 
     ... bbob --oracles forward,diagonal_scaling --schedules ratio --updates descent,scale_free --functions 4,16
     ... attack --images 4 --queries 300 --device cpu --oracles antithetic --schedules budget
 
-What is compared
-----------------
-Oracles: forward, antithetic, ranks (antithetic by ranks), diagonal_scaling (antithetic, learns widths), rademacher,
+Compositions
+------------
+Oracles: forward, antithetic, ranks (antithetic with ranks), diagonal_scaling (antithetic, learns widths), rademacher,
 sphere, exponential (power-transformed smoothing). Schedules: constant, power_law (SPSA's), ratio, budget (shape 1.5),
-derivative. Updates: descent, momentum, spsa_gain, adam, adamm, normalized, scale_free. Left out are:
+derivative. Updates: descent, momentum, spsa_gain, adam, adamm, normalized, scale_free. These are left out:
 
-- derivative where the oracle does not show the trace (all but forward and antithetic), and with ranks, which are for
-  where the order of values alone is meaningful;
-- ranks and exponential with a falling t (ratio, budget) and an update that multiplies g by its step (descent,
-  momentum, spsa_gain): their g is a mean of weights over t, so that steps would grow as t falls, whatever f does;
-- exponential by ranks: weighing ranks, not values, is what the rank oracle does already;
-- double_loop, whose rule compares f from one iteration to the next with an eps0 in units of f: half of the oracles do
-  not ask for f(x), and no eps0 means the same for two functions; harmonic, which belongs to it; noise_aware,
-  which needs L1 and the error of f;
+- derivative with oracles that do not return the trace (all but forward and antithetic), and with ranks, which use only
+  the order of the values;
+- ranks and exponential with a decaying t (ratio, budget) and an update that multiplies g by its step (descent,
+  momentum, spsa_gain): their g is a mean of weights divided by t, so steps would grow as t decays, for any f;
+- exponential with ranks: the rank oracle already weights ranks instead of values;
+- double_loop, whose rule compares f between iterations with an eps0 in units of f: half of the oracles do not evaluate
+  f(x), and no eps0 means the same for two functions; harmonic, which belongs to it; noise_aware, which needs L1 and the
+  error of f;
 - oracles that need more than values: gradient, sampled_gradient, closed_form; and variance_reduced, for finite sums.
 
-How all are treated alike
--------------------------
-An iteration has the same number of evaluations for all, 26 (attack: 21), and as many samples as these allow. What a
-part leaves open is chosen for each composition by itself from the same small grid (`ablation_study/bbob.py`,
-`ablation_study/images.py`): t_1 where the schedule does not fall by a given factor, how far t falls where it does,
-the step, N of the exponential, eta of the derivative. Defaults of parts stay. scale_free has no step: its alpha
-follows from how far t falls by the rule of "auto", so that it is tuned with a fifth of the runs.
+Equal conditions
+----------------
+An iteration has 26 evaluations (attack: 21) for all compositions, with as many samples as these allow. The open values
+of a composition are tuned on the same small grid for all (`ablation_study/bbob.py`, `ablation_study/images.py`): t_1
+if the schedule does not decay by a given factor, the decay of t if it does, the step, N of the exponential, eta of the
+derivative. The defaults of the parts stay. scale_free has no step: its alpha follows from the decay of t by the rule
+of "auto", so its tuning takes a fifth of the runs.
 
-Units are such that one grid serves all (`ablation_study/building.py`): lengths in widths of the box, steps by the
-length of the first one, and all that has a unit of f (the step of descent, momentum and spsa_gain, N, eta) by the
-standard deviation of f at the start, over 26 points at t_1, which every composition pays for. So a plain step knows
-each function's scale, which is kinder than one number for all functions. In the attack that standard deviation is the
-median over the images that are tuned on.
+The units are chosen such that one grid serves all (`ablation_study/building.py`): lengths are in widths of the box,
+steps are given by the length of the first one, and values in units of f (the step of descent, momentum and spsa_gain,
+N, eta) are multiples of the standard deviation of f at the start, over 26 points at t_1. Every composition pays for
+these points. A plain step thus knows the scale of each function, which is an advantage over one number for all
+functions. In the attack, this standard deviation is the median over the images used for tuning.
 
-On BBOB the choice is by mean rank over 6 training functions, instances 1 and 2, at the budget of the comparison, 100
-d; then it is fixed for the test functions (f4, f6, f7, f9, f11, f13, f14, f16, f18, f19, f21, f23, f24), instances 6
-to 8. The score is the mean over test functions of the mean log10(f - fopt), at least -8, shown as the difference from
-the median over compositions. In the attack t_1 is that of "auto" for images, the choice is by mean total loss over
-ten images, and the score the mean total loss at the end over the others; the success rate stands beside it.
+On BBOB, values are tuned by mean rank over 6 training functions, instances 1 and 2, with the budget of the comparison,
+100 d. They are then fixed for the test functions (f4, f6, f7, f9, f11, f13, f14, f16, f18, f19, f21, f23, f24),
+instances 6 to 8. The score is the mean over test functions of the mean log10(f - fopt), at least -8. It is shown
+relative to the median over compositions. In the attack, t_1 is that of "auto" for images, values are tuned by the mean
+total loss over ten images, and the score is the final mean total loss over the other images. The page also gives
+the success rate.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ PAGE = Path(__file__).with_suffix(".md")
 
 
 def run_bbob(args: argparse.Namespace) -> int:
-    """Tune what is not tuned yet, then run the compositions and the variants of "auto" on the test functions."""
+    """Tune compositions that are not tuned yet, then run them and the variants of "auto" on the test functions."""
     until = time.monotonic() + args.seconds
     cells, chosen = cells_of(args), bbob.chosen(args.records)
     untuned = [c for c in cells if c.name not in chosen.read()]
@@ -94,7 +94,7 @@ def run_bbob(args: argparse.Namespace) -> int:
         return say_hours(args, cells, untuned)
     if untuned:
         tuning = args.records / "tuning"
-        print(f"Choosing what {len(untuned)} compositions leave open:")
+        print(f"Tuning {len(untuned)} compositions:")
         run_missing(bbob.tuning_jobs(untuned), tuning, workers=args.workers, until=until)
         found: dict[str, list[records.Record]] = {}
         for record in records.read(tuning):
@@ -104,7 +104,7 @@ def run_bbob(args: argparse.Namespace) -> int:
                 chosen.add(c, values, len(bbob.tuning_jobs([c])))
     tuned = chosen.read()
     methods = [bbob.method_of(c, tuned[c.name]["values"]) for c in cells if c.name in tuned]
-    print(f"{len(methods)} of {len(cells)} compositions, and {len(bbob.VARIANTS)} variants of auto:")
+    print(f"Running {len(methods)} of {len(cells)} compositions and {len(bbob.VARIANTS)} variants of auto:")
     jobs = bbob.comparison_jobs(methods, fs=args.functions, instances=args.instances)
     jobs += bbob.auto_jobs(fs=args.functions, instances=args.instances) if args.auto else []
     complete = run_missing(jobs, args.records, workers=args.workers, until=until)
@@ -112,7 +112,7 @@ def run_bbob(args: argparse.Namespace) -> int:
 
 
 def say_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[Composition]) -> int:
-    """Print the CPU hours of what is left. Values that are not chosen yet cost what any others do."""
+    """Print the CPU hours of the remaining runs. Values that are not tuned yet are assumed to cost the same."""
     tuned = bbob.chosen(args.records).read()
     some = [
         bbob.method_of(c, tuned[c.name]["values"] if c.name in tuned else bbob.GRID.candidates(c)[0]) for c in cells
@@ -130,7 +130,7 @@ def say_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[
         total += hours
         print(f"{name:13}{len(jobs):7,} runs  {hours:6.2f} CPU hours")
     minutes = 60 * total / args.workers
-    print(f"{'in all':13}{'':7}       {total:6.2f} CPU hours, {minutes:.0f} minutes on {args.workers} cores")
+    print(f"{'total':13}{'':7}       {total:6.2f} CPU hours, {minutes:.0f} minutes on {args.workers} cores")
     return 0
 
 
@@ -154,7 +154,7 @@ def run_attack(args: argparse.Namespace) -> int:
         images.append(args.records, images.measure("auto", scene, None, method="auto"))
     for k, c in enumerate(left):
         if time.monotonic() > until:
-            print(f"{len(left) - k} of {len(cells)} compositions are left.")
+            print(f"{len(left) - k} of {len(cells)} compositions remain.")
             return 1
         if c.name not in tuned:
             values, runs = images.tune(c, tuned_on, spread)
@@ -172,11 +172,11 @@ def run_attack(args: argparse.Namespace) -> int:
 
 
 def say_seconds(scene: images.Scene, tuned_on: images.Scene, untuned: list[Composition], attacks: int) -> int:
-    """Print how long the attacks would take, from one with a few iterations on as many images."""
+    """Estimate and print the time of the attacks from a short attack on the same number of images."""
 
     def seconds(of: images.Scene) -> float:
         few = replace(of, queries=min(of.queries, 10 * images.EACH))
-        for _ in range(2):  # the first compiles kernels
+        for _ in range(2):  # the first run compiles kernels
             begin = time.perf_counter()
             images.strike(few, 0, method="auto")
         return (time.perf_counter() - begin) * of.queries / few.queries
@@ -195,7 +195,7 @@ def draw(args: argparse.Namespace) -> int:
     attack = scores.attack_scores(args.records)
     queries = attack[1][0].queries if attack[1] else 0
     titles = (
-        f"BBOB, {bbob.D}-D, {bbob.TIMES} d evaluations: decades of f - fopt less the median",
+        f"BBOB, {bbob.D}-D, {bbob.TIMES} d evaluations: log10(f - fopt), relative to the median",
         f"Attack on MNIST, {len(attack[0].units)} images, {queries:,} queries: success, mean total loss",
     )
     heat_map = args.markdown.with_suffix(".png")
@@ -209,8 +209,8 @@ def draw(args: argparse.Namespace) -> int:
 
 
 def run_all(args: argparse.Namespace) -> int:
-    """BBOB, the attack, and the page."""
-    images.refuse_device(args.device)  # now, not after BBOB
+    """Run BBOB and the attack, and write the page."""
+    images.refuse_device(args.device)  # report a missing device now, not after BBOB
     if args.estimate:
         return max(run_bbob(args), run_attack(args))
     until = time.monotonic() + args.seconds
@@ -221,12 +221,12 @@ def run_all(args: argparse.Namespace) -> int:
 
 
 def cells_of(args: argparse.Namespace) -> list[Composition]:
-    """The compositions asked for."""
+    """Return the selected compositions."""
     return compositions(args.oracles, args.schedules, args.updates)
 
 
 def some_of(axis: str) -> Callable[[str], list[str]]:
-    """Reads levels of an axis."""
+    """Return a parser for the levels of an axis."""
 
     def read(text: str) -> list[str]:
         for name in names(text):
@@ -238,31 +238,37 @@ def some_of(axis: str) -> Callable[[str], list[str]]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--records", type=Path, default=FOLDER, help="The folder of the records.")
+    shared.add_argument("--records", type=Path, default=FOLDER, help="Folder of the records.")
 
     running = argparse.ArgumentParser(add_help=False)
-    running.add_argument("--seconds", type=float, default=math.inf, help="Begin no more runs after so long.")
-    running.add_argument("--estimate", action="store_true", help="Print how long what is left would take, and end.")
+    running.add_argument("--seconds", type=float, default=math.inf, help="Start no more runs after this many seconds.")
+    running.add_argument(
+        "--estimate", action="store_true", help="Print the time that the remaining runs need and exit."
+    )
     for axis, levels in AXES.items():
-        running.add_argument(f"--{axis}s", type=some_of(axis), default=levels, help=f"Of {', '.join(levels)}.")
+        running.add_argument(
+            f"--{axis}s", type=some_of(axis), default=levels, help=f"Comma-separated, from {', '.join(levels)}."
+        )
 
     test = argparse.ArgumentParser(add_help=False)
-    test.add_argument("--functions", type=numbers, default=bbob.TEST, help="Numbers; the test functions if none.")
-    test.add_argument("--instances", type=numbers, default=INSTANCES, help="Instances, 6-8 if none are given.")
+    test.add_argument("--functions", type=numbers, default=bbob.TEST, help="Numbers. Default: the test functions.")
+    test.add_argument("--instances", type=numbers, default=INSTANCES, help="Instances. Default: 6-8.")
 
     cores = argparse.ArgumentParser(add_help=False)
-    cores.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="Processes, one thread each.")
-    cores.add_argument("--no-auto", dest="auto", action="store_false", help='Without the variants of "auto".')
+    cores.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="Number of processes, with one thread each."
+    )
+    cores.add_argument("--no-auto", dest="auto", action="store_false", help='Omit the variants of "auto".')
 
     targets = argparse.ArgumentParser(add_help=False)
     targets.add_argument("--device", default="cuda", help="cuda or cpu.")
-    targets.add_argument("--images", type=int, default=90, help="How many are attacked, 90 at most.")
-    targets.add_argument("--queries", type=int, default=2000, help="How often the network may be asked about each.")
+    targets.add_argument("--images", type=int, default=90, help="Number of images to attack, at most 90.")
+    targets.add_argument("--queries", type=int, default=2000, help="Maximum number of queries per image.")
 
     pages = argparse.ArgumentParser(add_help=False)
-    pages.add_argument("--markdown", type=Path, default=PAGE, help="The page; the heat map goes beside it.")
+    pages.add_argument("--markdown", type=Path, default=PAGE, help="Page to write. The heat map is written beside it.")
 
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(required=True, metavar="command")
@@ -279,7 +285,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     return obey(parser(), words)
 
 

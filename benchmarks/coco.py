@@ -1,27 +1,27 @@
-"""Ours beside its peers on COCO: bbob, bbob-largescale and bbob-noisy, the same starts, budgets and instances for all.
+"""Compare slgh with other optimizers on COCO: bbob, bbob-largescale and bbob-noisy.
 
-    python benchmarks/coco.py run --estimate                 CPU hours by method and cell, and nothing else
-    python benchmarks/coco.py run --workers 2                everything that has no record yet; Ctrl-C and go on at will
-    python benchmarks/coco.py table                          docs/coco.md and its figures, from the records alone
+    python benchmarks/coco.py run --estimate                 print CPU hours by method and cell, run nothing
+    python benchmarks/coco.py run --workers 2                run everything without a record; safe to interrupt
+    python benchmarks/coco.py table                          write docs/coco.md and its figures from the records
 
-What is run stands in `benchmarks/coco_study/settings.toml`, with the reasons; records are JSON lines in
-`benchmarks/coco_records`. Narrower:
+All methods get the same starts, budgets and instances. `benchmarks/coco_study/settings.toml` lists the methods with
+their settings and the reasons for them. Records are JSON lines in `benchmarks/coco_records`. To run only a part:
 
     python benchmarks/coco.py run --methods slgh,cma --suites bbob --d 20,40 --functions test --seconds 500
     python benchmarks/coco.py run --methods slgh,few --variant 'few = {like = "slgh", samples = 2}' --label 2b5f
 
-From a source tree that is not installed, with PYTHONPATH=src; a library is only needed by the methods that use it, and
-`--records` takes another folder. `--label` names the version of our method, so that the records of two versions stand
-side by side (`slgh@2b5f`). `--variant` adds a method for this call.
+Without an installation, set PYTHONPATH=src. A library is needed only by the methods that use it. `--records` selects
+another folder. `--label` names the version of slgh, so that records of two versions can be compared (`slgh@2b5f`).
+`--variant` adds a method for this call.
 
-While choosing constants, on the training functions and instances 1 to 5 only:
+To choose constants, use only the training functions and instances 1 to 5:
 
     python benchmarks/coco.py run --functions training --instances 1-5 --records out/trials --methods slgh,cma --d 20
     python benchmarks/coco.py ranks --functions training --instances 1-5 --records out/trials --methods slgh,cma
-    python benchmarks/coco.py tune-paper                     the paper's t1, step and samples, into settings.toml
+    python benchmarks/coco.py tune-paper                     tune the paper's method, write settings.toml
 
-COCO's own pages: `run --observe` writes its data into `out/coco` (for the largest budget of each dimension, where
-they are not there yet), and `postprocess` has cocopp draw them.
+For COCO's own pages, `run --observe` writes missing data into `out/coco`, for the largest budget of each dimension,
+and `postprocess` calls cocopp:
 
     python benchmarks/coco.py run --observe --methods slgh,cma --d 20
     python benchmarks/coco.py postprocess --methods slgh,cma
@@ -51,7 +51,7 @@ PAGES = Path("out") / "coco_pages"
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what has no record yet, and keep what it shows."""
+    """Run every job without a record, and store its record."""
     methods, cells = methods_of(args), cells_of(args)
     jobs = [job for job in jobs_of(cells, methods, args.instances) if args.functions(job.place.f)]
     if args.observe:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def observing(job: Job, root: Path, largest: dict[tuple[str, int], int]) -> Job:
-    """The job with a folder for COCO's observer, if it is one for the largest budget."""
+    """Return the job with a folder for COCO's observer if it has the largest budget."""
     if job.budgets[-1] != largest[job.place.suite, job.place.d]:
         return job
     folder = observed.folder_of(root, job.method.name, job.place)
@@ -95,7 +95,7 @@ def draw(args: argparse.Namespace) -> int:
 
 
 def ranks(args: argparse.Namespace) -> int:
-    """Print mean ranks over the functions and instances asked for."""
+    """Print mean ranks over the selected functions and instances."""
     chosen, odd = choose(records.read(args.records), methods_of(args))
     columns = [
         replace(column, functions=tuple(f for f in column.functions if args.functions(f)))
@@ -108,7 +108,7 @@ def ranks(args: argparse.Namespace) -> int:
 
 
 def tune(args: argparse.Namespace) -> int:
-    """Choose the paper's t1, step and samples on the training functions, and write them into the settings."""
+    """Tune t1, step and samples of the paper's method on the training functions, and store them in the settings."""
     grid = tuning.grid(read_methods()["paper"])
     jobs = tuning.jobs(grid)
     found = []
@@ -123,20 +123,20 @@ def tune(args: argparse.Namespace) -> int:
 
 
 def post_process(args: argparse.Namespace) -> int:
-    """Have cocopp draw its pages."""
+    """Call cocopp to write its pages."""
     pages = observed.post_process(args.observed, [method.name for method in methods_of(args)], args.out)
-    print("\n".join(map(str, pages)) or f"There is nothing in {args.observed}: run with --observe first.")
+    print("\n".join(map(str, pages)) or f"No data in {args.observed}. Run with --observe first.")
     return 0 if pages else 1
 
 
 def methods_of(args: argparse.Namespace) -> list[Method]:
-    """The methods asked for, all if none is named, ours under the label."""
+    """Return the selected methods (by default all). The label is added to the name of slgh."""
     known = read_methods(args.variant)
     return [labeled(method, args.label) for method in pick(known, args.methods or known)]
 
 
 def cells_of(args: argparse.Namespace) -> list[Cell]:
-    """The cells asked for."""
+    """Return the selected cells."""
     cells = []
     for cell in read_cells():
         budgets = tuple(budget for budget in cell.budgets if not args.budgets or budget in args.budgets)
@@ -146,12 +146,12 @@ def cells_of(args: argparse.Namespace) -> list[Cell]:
 
 
 def names(text: str) -> list[str]:
-    """Words with commas between."""
+    """Split a comma-separated list."""
     return [name for name in text.split(",") if name]
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Numbers and ranges: 1,3,6-8."""
+    """Parse numbers and ranges: 1,3,6-8."""
     found: list[int] = []
     for part in names(text):
         first, _, last = part.partition("-")
@@ -160,28 +160,34 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def some_functions(text: str) -> Callable[[int], bool]:
-    """all, test, training, or numbers."""
+    """Return the predicate for "all", "test", "training", or a list of numbers."""
     groups = {"all": lambda f: True, "test": lambda f: not is_training(f), "training": is_training}
     return groups[text] if text in groups else set(numbers(text)).__contains__
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     shared = argparse.ArgumentParser(add_help=False)
-    shared.add_argument("--methods", type=names, default=[], help="Names, with commas; all of settings.toml if none.")
-    shared.add_argument("--variant", action="append", default=[], help='A further method: few = {like = "slgh", ...}.')
-    shared.add_argument("--label", default="", help="Names the version of our method.")
-    shared.add_argument("--records", type=Path, default=records.FOLDER, help="The folder of the records.")
+    shared.add_argument(
+        "--methods", type=names, default=[], help="Comma-separated names. Default: all of settings.toml."
+    )
+    shared.add_argument(
+        "--variant", action="append", default=[], help='An additional method: few = {like = "slgh", ...}.'
+    )
+    shared.add_argument("--label", default="", help="Name of this version of slgh.")
+    shared.add_argument("--records", type=Path, default=records.FOLDER, help="Folder of the records.")
 
     narrow = argparse.ArgumentParser(add_help=False)
-    narrow.add_argument("--suites", type=names, default=[], help=f"Of {', '.join(SUITES)}.")
+    narrow.add_argument("--suites", type=names, default=[], help=f"Comma-separated, from {', '.join(SUITES)}.")
     narrow.add_argument("--d", type=numbers, default=(), help="Dimensions.")
     narrow.add_argument("--budgets", type=numbers, default=(), help="Budgets in multiples of d.")
     narrow.add_argument("--functions", type=some_functions, default="all", help="all, test, training, or numbers.")
-    narrow.add_argument("--instances", type=numbers, default=INSTANCES, help="Instances, 6-8 if none are given.")
+    narrow.add_argument("--instances", type=numbers, default=INSTANCES, help="Instances. Default: 6-8.")
 
     cores = argparse.ArgumentParser(add_help=False)
-    cores.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="Processes, one thread each.")
+    cores.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="Number of processes, with one thread each."
+    )
 
     top = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = top.add_subparsers(required=True, metavar="command")
@@ -192,22 +198,24 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     running = command("run", run, [shared, narrow, cores])
-    running.add_argument("--seconds", type=float, default=math.inf, help="Begin no more runs after so long.")
-    running.add_argument("--estimate", action="store_true", help="Print the CPU hours of what is left, and end.")
-    running.add_argument("--observe", type=Path, nargs="?", const=OBSERVED, help=f"Keep COCO's data, in {OBSERVED}.")
+    running.add_argument("--seconds", type=float, default=math.inf, help="Start no more runs after this many seconds.")
+    running.add_argument("--estimate", action="store_true", help="Print the CPU hours of the remaining runs and exit.")
+    running.add_argument(
+        "--observe", type=Path, nargs="?", const=OBSERVED, help=f"Store COCO's data (default folder: {OBSERVED})."
+    )
     drawing = command("table", draw, [shared])
-    drawing.add_argument("--markdown", type=Path, default=PAGE, help="The page; figures go beside it.")
-    drawing.add_argument("--no-figures", dest="figures", action="store_false", help="Only the page.")
+    drawing.add_argument("--markdown", type=Path, default=PAGE, help="Page to write. Figures are written beside it.")
+    drawing.add_argument("--no-figures", dest="figures", action="store_false", help="Write only the page.")
     command("ranks", ranks, [shared, narrow])
     command("tune-paper", tune, [cores])
     pages = command("postprocess", post_process, [shared])
-    pages.add_argument("--observed", type=Path, default=OBSERVED, help="What run --observe wrote.")
-    pages.add_argument("--out", type=Path, default=PAGES, help="Where the pages go.")
+    pages.add_argument("--observed", type=Path, default=OBSERVED, help="Folder that run --observe wrote.")
+    pages.add_argument("--out", type=Path, default=PAGES, help="Folder of the pages.")
     return top
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     return obey(parser(), words)
 
 

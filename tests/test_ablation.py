@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from ablation import main
 from ablation_study import bbob, effects, grids, images, scores
-from ablation_study.axes import AXES, OURS, UPDATES, Composition, compositions, why_not
+from ablation_study.axes import AUTO_COMPOSITION, AXES, UPDATES, Composition, compositions, why_not
 from ablation_study.building import Field, build
 from coco_study import records, running
 from coco_study.jobs import Job
@@ -45,7 +45,7 @@ def test_all_compositions_that_make_sense_and_no_others() -> None:
     for o, s, u in product(*AXES.values()):
         c = Composition(oracle=o, schedule=s, update=u)
         assert (c in compositions()) == (why_not(c) is None)
-    assert OURS in compositions()
+    assert AUTO_COMPOSITION in compositions()
 
 
 @pytest.mark.parametrize("field", [FIELD, replace(FIELD, d=784, each=21, evaluations=1996, asks_f=True)])
@@ -218,7 +218,7 @@ def test_bbob_is_tuned_once_run_resumed_and_drawn(
     assert "8 done, 0 failed, 0 left" in said
     (tmp_path / "tuning").rename(tmp_path / "elsewhere")
     assert main(words) == 0
-    assert "8 runs were there, 0 done" in capsys.readouterr().out
+    assert "8 runs already recorded, 0 done" in capsys.readouterr().out
     assert main(["table", *narrow, "--markdown", str(tmp_path / "page.md")]) == 0
     found = scores.bbob_scores(tmp_path, fs=(4, 16), instances=(6,))
     assert len(found.of) == 4

@@ -197,7 +197,7 @@ def test_stored_values_replace_their_own_alone(tmp_path: Path) -> None:
     assert after["paper"].settings == METHODS["paper"].settings | {"step": 0.5, "samples": 7}
     assert {**after, "paper": METHODS["paper"]} == METHODS
     assert len(file.read_text().splitlines()) == len(FILE.read_text().splitlines())
-    with pytest.raises(ValueError, match="`stride` must stand once"):
+    with pytest.raises(ValueError, match="`stride` must occur once"):
         store("paper", {"stride": 1}, file)
 
 
@@ -239,10 +239,10 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixtur
     narrow = ["--records", str(tmp_path / "kept"), "--suites", "bbob", "--d", "20", "--budgets", "100"]
     command = ["run", *narrow, "--methods", "lbfgsb", "--instances", "1", "--workers", "1"]
     assert main([*command, "--functions", "1", "--observe", str(tmp_path / "coco")]) == 0
-    assert "0 runs were there, 1 done, 0 failed, 0 left." in capsys.readouterr().out
+    assert "0 runs already recorded, 1 done, 0 failed, 0 left." in capsys.readouterr().out
     assert list((tmp_path / "coco/bbob/lbfgsb/d20_f1_i1").glob("*.info"))
     assert main([*command, "--functions", "1,3", "--seconds", "0"]) == 0
-    assert "1 runs were there, 0 done, 0 failed, 1 left." in capsys.readouterr().out
+    assert "1 runs already recorded, 0 done, 0 failed, 1 left." in capsys.readouterr().out
     assert len(records.read(tmp_path / "kept")) == 1
     assert main(["run", "--methods", "none"]) == 2
     assert "Choose from slgh, cma" in capsys.readouterr().err
@@ -305,7 +305,7 @@ def test_the_page_follows_from_the_records_alone(full: list[Record], tmp_path: P
     assert page.read_text() == first
     assert [(tmp_path / f"coco_{name}.png").read_bytes() for name in ("ecdf", "ranks")] == figures
     assert first.index("## How to read it") < first.index("Nobody wins.") < first.index("## Mean rank, test functions")
-    assert "Left out since incomplete: de at 20-D, 100 d (1 of 39 problems)." in first
+    assert "Left out because incomplete: de at 20-D, 100 d (1 of 39 problems)." in first
     assert "lbfgsb: 72 records with other settings are left out." in first
     assert "| functions | 13 |" in first
     assert "| functions | 11 |" in first

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/ablation.py`: the axes, building and tuning, the two fields, scores, page and picture."""
+"""Parts of `benchmarks/ablation.py`: the axes, building and tuning, the two fields, scores, page and picture."""

@@ -1,4 +1,4 @@
-"""The three axes, and which of their compositions make sense."""
+"""The three axes, and the compositions that make sense."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 ORACLES = ("forward", "antithetic", "ranks", "diagonal_scaling", "rademacher", "sphere", "exponential")
-"""Oracles that ask for values. "ranks" is the antithetic one with values="ranks"."""
+"""Oracles that need values of f only. "ranks" is the antithetic oracle with values="ranks"."""
 
 SCHEDULES = ("constant", "power_law", "ratio", "budget", "derivative")
 UPDATES = ("descent", "momentum", "spsa_gain", "adam", "adamm", "normalized", "scale_free")
@@ -15,7 +15,7 @@ UPDATES = ("descent", "momentum", "spsa_gain", "adam", "adamm", "normalized", "s
 AXES = {"oracle": ORACLES, "schedule": SCHEDULES, "update": UPDATES}
 
 WEIGHING = ("ranks", "exponential")
-"""Oracles whose g is a mean of weights of the order of 1, divided by t."""
+"""Oracles whose g is a mean of weights of order 1, divided by t."""
 
 PLAIN = ("descent", "momentum", "spsa_gain")
 """Updates that multiply g by their step."""
@@ -23,7 +23,7 @@ PLAIN = ("descent", "momentum", "spsa_gain")
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class Composition:
-    """A cell of the ablation: one of each axis."""
+    """A cell of the ablation: one level of each axis."""
 
     oracle: str
     schedule: str
@@ -31,28 +31,28 @@ class Composition:
 
     @property
     def name(self) -> str:
-        """As records and tables call it."""
+        """Name in records and tables."""
         return f"{self.oracle}.{self.schedule}.{self.update}"
 
 
-OURS = Composition(oracle="diagonal_scaling", schedule="budget", update="scale_free")
-"""What the homotopy of "auto" is made of."""
+AUTO_COMPOSITION = Composition(oracle="diagonal_scaling", schedule="budget", update="scale_free")
+"""Composition of the homotopy of "auto"."""
 
 
 def why_not(c: Composition) -> str | None:
-    """Why a composition makes no sense; None where it does."""
+    """Return the reason why a composition makes no sense, or None."""
     if c.schedule == "derivative" and c.oracle == "ranks":
-        return "ranks are for where the order of values alone is meaningful, and the trace is made of values"
+        return "ranks use only the order of the values, and the trace needs the values"
     if c.schedule == "derivative" and c.oracle not in ("forward", "antithetic"):
-        return "the oracle does not show the trace"
+        return "the oracle does not return the trace"
     if c.oracle in WEIGHING and c.schedule in ("ratio", "budget") and c.update in PLAIN:
-        return "g grows as 1/t, whatever f does, so that plain steps would grow as t falls"
+        return "g grows like 1/t for any f, so plain steps would grow as t decays"
     return None
 
 
 def compositions(
     oracles: Iterable[str] = ORACLES, schedules: Iterable[str] = SCHEDULES, updates: Iterable[str] = UPDATES
 ) -> list[Composition]:
-    """All that make sense, in the order of the axes."""
+    """Return all compositions that make sense, in the order of the axes."""
     everything = (Composition(oracle=o, schedule=s, update=u) for o, s, u in product(oracles, schedules, updates))
     return [c for c in everything if why_not(c) is None]

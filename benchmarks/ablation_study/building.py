@@ -1,18 +1,19 @@
-r"""A composition and its open values become a method; units are such that the same grid serves all.
+r"""Build a method from a composition and its open values, in units that allow one grid for all.
 
-Lengths are in units of the width of the box. t_1 is a quarter of it, but open where the schedule does not fall by a
-given factor. "sphere" gets t sqrt(d), so that its points are as far from x as those of the others, and with it
-scale_free, which takes t sqrt(d) for that distance, an alpha less by sqrt(d).
+Lengths are in units of the width of the box. t_1 is a quarter of it, and it is tuned if the schedule does not decay by
+a given factor. "sphere" gets t sqrt(d), so that its points are as far from x as those of the other oracles. With it,
+scale_free, which assumes the distance t sqrt(d), gets an alpha that is smaller by sqrt(d).
 
-Of a step it is open how long the first one is, about, in units of the box's diagonal, width sqrt(d). An update that
-multiplies g by its step is given that length divided by
+The tuned value of a step is the approximate length of the first one, in units of the box's diagonal, width sqrt(d). An
+update that multiplies g by its step gets that length divided by
 
     |g| = s / (t_1 c),    s the standard deviation of f(x_0 + t_1 u),    c = sqrt(M / (M + d)),
 
 since f(x_0 + t u) varies by t |grad f| where f is nearly linear, and the estimate is 1/c times as long as the
-gradient. Momentum gets a tenth of it, since ten such steps add up, and spsa_gain what makes its first step as long. The
-weights of ranks and exponentials have no unit: there s is 1/4. So all that has a unit of f is told that unit: N of
-the exponential is in units of 1/s, and eta such that the first change of t is about eta times t_1.
+gradient. Momentum gets a tenth of it, since ten such steps add up. spsa_gain gets the gain that makes its first step
+equally long. The weights of ranks and exponentials have no unit: there s is 1/4. Thus everything in units of f is
+scaled by that unit: N of the exponential is in units of 1/s, and eta is such that the first change of t is about eta
+times t_1.
 """
 
 from __future__ import annotations
@@ -34,39 +35,39 @@ from slgh.schedules import Budget, Constant, Derivative, PowerLaw, Ratio
 from slgh.updates import Adam, AdaMM, Descent, Momentum, Normalized, ScaleFree, SpsaGain
 
 Values = Mapping[str, float]
-"""What a composition leaves open: first, fall, eta, sharpness, step, those of them that it has."""
+"""Open values of a composition: those of first, fall, eta, sharpness and step that it has."""
 
 QUARTER = 0.25
-"""t_1 in widths, as "auto" has it."""
+"""t_1 in widths, as in "auto"."""
 
 SHAPE = 1.5
-"""The exponent of "auto" in the budget schedule."""
+"""Exponent of the budget schedule of "auto"."""
 
 WEIGHT = 0.25
-"""How much ranks and weights of samples differ: 0.28 for the ranks of a linear f, 0.22 for exp(-f / s)."""
+"""Standard deviation of ranks and weights: 0.28 for the ranks of a linear f, 0.22 for exp(-f / s)."""
 
 MEMORY, POWER, STABILITY = 0.9, 0.602, 0.1
-"""The defaults of momentum and spsa_gain."""
+"""Defaults of momentum and spsa_gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """What a method is built for.
+    """Conditions that a method is built for.
 
     Parameters
     ----------
     width
-        The unit of lengths.
+        Unit of lengths.
     evaluations
-        How many there are for the iterations.
+        Number of evaluations for the iterations.
     each
-        How many an iteration has at most, the same for all oracles.
+        Maximum number of evaluations per iteration, the same for all oracles.
     spread
-        s, how much f varies around the start.
+        s, the standard deviation of f around the start.
     asks_f
-        Whether f(x) is asked for in each iteration, whatever the oracle needs, as the attack does.
+        True if f(x) is evaluated in each iteration even if the oracle does not need it, as in the attack.
     longer
-        The rule for scale_free's alpha is multiplied by it.
+        Factor of scale_free's alpha.
     """
 
     d: int
@@ -79,12 +80,12 @@ class Field:
 
 
 def first_radius(values: Values, width: float) -> float:
-    """t_1."""
+    """Return t_1."""
     return values.get("first", QUARTER) * width
 
 
 def build(c: Composition, values: Values, field: Field) -> Method:
-    """The parts with all their parameters."""
+    """Return the method with all its parameters."""
     t1 = first_radius(values, field.width)
     reach = t1 * math.sqrt(field.d) if c.oracle == "sphere" else t1
     oracle = _oracle(c, values, field)
@@ -97,7 +98,7 @@ def build(c: Composition, values: Values, field: Field) -> Method:
 
 
 def _oracle(c: Composition, values: Values, field: Field) -> Oracle:
-    """With as many samples as the evaluations of an iteration allow."""
+    """Return the oracle, with as many samples as the evaluations of an iteration allow."""
     center = int(field.asks_f or c.schedule == "derivative")
     pairs = (field.each - center) // 2
     match c.oracle:
@@ -115,7 +116,7 @@ def _oracle(c: Composition, values: Values, field: Field) -> Oracle:
             return Sphere(samples=field.each - 1)
         case "exponential":
             return Exponential(samples=field.each - center, sharpness=values["sharpness"] / field.spread)
-    raise ValueError(f"`oracle` has no {c.oracle!r}.")
+    raise ValueError(f"Unknown `oracle` {c.oracle!r}.")
 
 
 def _schedule(c: Composition, values: Values, field: Field, t1: float, T: int, M: int) -> Schedule:
@@ -131,7 +132,7 @@ def _schedule(c: Composition, values: Values, field: Field, t1: float, T: int, M
         case "derivative":
             eta = values["eta"] * t1**3 / field.spread * math.sqrt(M / (2 * field.d))
             return Derivative(t1=t1, gamma=values["fall"] ** (1 / T), eta=eta)
-    raise ValueError(f"`schedule` has no {c.schedule!r}.")
+    raise ValueError(f"Unknown `schedule` {c.schedule!r}.")
 
 
 def _update(c: Composition, values: Values, field: Field, t1: float, T: int, oracle: Any) -> Update:
@@ -155,11 +156,11 @@ def _update(c: Composition, values: Values, field: Field, t1: float, T: int, ora
             return AdaMM(step=a_variable)
         case "normalized":
             return Normalized(step=length)
-    raise ValueError(f"`update` has no {c.update!r}.")
+    raise ValueError(f"Unknown `update` {c.update!r}.")
 
 
 def _alpha(c: Composition, values: Values, field: Field, T: int, oracle: Any) -> float:
-    """By the rules of "auto", from how far t falls; nothing is tuned."""
+    """Return alpha by the rules of "auto", from the decay of t. Nothing is tuned."""
     fall = values.get("fall", T ** -PowerLaw(t1=1.0).t_power if c.schedule == "power_law" else 1.0)
     alpha = choose_pace(oracle, field.d, T, fall).alpha * field.longer
     return alpha / math.sqrt(field.d) if c.oracle == "sphere" else alpha

@@ -1,12 +1,12 @@
-r"""Which part contributes what: effects of the levels of each axis, and what levels do together.
+r"""Estimate the effect of each level of an axis, and the interactions of levels.
 
-Compositions that make no sense are missing, so that plain averages would compare levels beside different others. The
+Some compositions make no sense and are missing, so plain averages would compare levels under different conditions. The
 effects are those of the additive model
 
     y(o, s, u) = mean + a(o) + b(s) + c(u) + rest,
 
-fitted by least squares for each unit (function or image) by itself, each axis centered. Where nothing is missing that
-is plain averaging. Standard errors are over units. What two levels do together is the mean rest over their
+fitted by least squares for each unit (function or image) separately, with each axis centered. If nothing is missing,
+this equals plain averaging. Standard errors are over units. The interaction of two levels is the mean rest over their
 compositions.
 """
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """How much a level, or two levels together, add to the score: less is better."""
+    """Contribution of a level, or of two levels together, to the score. Lower is better."""
 
     levels: tuple[str, ...]
     mean: float
@@ -35,26 +35,26 @@ class Effect:
 
     @property
     def clear(self) -> bool:
-        """Whether it is more than two standard errors, and than rounding."""
+        """True if the effect exceeds two standard errors, and rounding."""
         return abs(self.mean) > max(2 * self.error, 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """What the additive model finds.
+    """Result of the additive model.
 
     Attributes
     ----------
     levels
-        Of each axis the effects of its levels, the best first.
+        Effects of the levels of each axis, the best first.
     explained
-        The share of the variance between compositions that the model explains.
+        Share of the variance between compositions that the model explains.
     without
-        By how much that share falls without an axis.
+        Decrease of that share without an axis.
     added
-        By how much it grows if two axes may interact.
+        Increase of that share if two axes may interact.
     together
-        Pairs of levels, the strongest first.
+        Interactions of pairs of levels, the strongest first.
     """
 
     levels: dict[str, list[Effect]]
@@ -64,17 +64,17 @@ class Effects:
     together: list[Effect]
 
     def span(self, axis: str) -> float:
-        """From the best level to the worst."""
+        """Return the difference between the worst level and the best."""
         return self.levels[axis][-1].mean - self.levels[axis][0].mean
 
     @property
     def axes(self) -> list[str]:
-        """The one without which least is explained first."""
+        """Axes by importance: the one whose removal loses the most explained variance comes first."""
         return sorted(self.without, key=self.without.__getitem__, reverse=True)
 
 
 def effects(of: dict[Composition, Array]) -> Effects:
-    """The effects from the scores of each composition, (units,) each."""
+    """Compute the effects from the scores of each composition, of shape (units,)."""
     cells, y = list(of), np.array(list(of.values()))
     single = {axis: _columns(cells, (axis,)) for axis in AXES}
     everything = np.concatenate([columns for _, columns in single.values()], axis=1)
@@ -111,14 +111,14 @@ def effects(of: dict[Composition, Array]) -> Effects:
 
 
 def _columns(cells: list[Composition], axes: tuple[str, ...]) -> tuple[list[tuple[str, ...]], Array]:
-    """The levels, or pairs of them, that there are, and which composition has which: (cells, levels), 0 and 1."""
+    """Return the levels, or pairs of levels, and an indicator matrix (cells, levels) of 0 and 1."""
     has = [tuple(getattr(c, axis) for axis in axes) for c in cells]
     names = sorted(set(has), key=lambda levels: [AXES[a].index(level) for a, level in zip(axes, levels, strict=True)])
     return names, np.array([[float(own == name) for name in names] for own in has])
 
 
 def _fit(columns: Array, y: Array) -> tuple[Array, Array]:
-    """Coefficients of the centered y on columns, and what is left."""
+    """Return the coefficients of the centered y on columns, and the residuals."""
     ones = np.ones((len(y), 1))
     design = np.concatenate([columns, ones], axis=1)
     coefficients, *_ = np.linalg.lstsq(design, y, rcond=None)
@@ -126,7 +126,7 @@ def _fit(columns: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _share(columns: Array, y: Array) -> float:
-    """The share of the variance of the compositions' means that columns explain."""
+    """Return the share of the variance of the compositions' means that columns explain."""
     means = y.mean(axis=1, keepdims=True)
     _, rest = _fit(columns, means)
     total = float(((means - means.mean()) ** 2).sum())

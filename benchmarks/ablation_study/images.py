@@ -1,4 +1,4 @@
-"""The second field: the attack on the MNIST network, all images at once. Values are chosen on images of their own."""
+"""Second field: the attack on the MNIST network, all images at once. Values are tuned on separate images."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ from slgh.paper.networks.datasets import ImageSet, shipped_images
 from slgh.protocols import Array, Estimate, Leaves, Update
 
 TUNED_ON = 10
-"""Values are chosen on the last ten of the hundred images that come with the package."""
+"""Values are tuned on the last ten of the hundred images that come with the package."""
 
 EACH = 21
-"""Queries of an iteration: f(x) and the ten pairs of "auto" for images."""
+"""Queries per iteration: f(x) and the ten pairs of "auto" for images."""
 
 GRID = Grid(
     first=(0.25, 0.025, 0.0025),
-    fall=(5e-3,),  # where differences of pairs in float32 begin to be rounding, which is how far "auto" goes
+    fall=(5e-3,),  # rounding dominates differences of pairs in float32 below this, so "auto" stops there too
     eta=(1e-3, 1e-2, 1e-1),
     sharpness=(10.0, 100.0, 1000.0),
     step=(0.3, 0.1, 0.03, 0.01, 0.003),
 )
-"""The unit of lengths is four times the first t of "auto" for these images, so that t_1 is that one."""
+"""The unit of lengths is four times the first t of "auto" for these images, so that t_1 equals it."""
 
 WEIGHT, KAPPA = 10.0, 1e-10
-"""The defaults of `attack`."""
+"""Defaults of `attack`."""
 
 WORST = WEIGHT * math.log(1 + 1e10)
-"""The total loss of an image whose run broke down: about that of a network that is sure of itself."""
+"""Total loss of an image whose run broke down: about that of a network that is certain."""
 
 LOOKED = 64
-"""Points around each image from which it is seen how much f varies."""
+"""Number of points around each image for the standard deviation of f."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsByRow:
-    """An update whose step differs from problem to problem, so that a whole grid of steps is one run.
+    """An update with a different step for each problem, so that a whole grid of steps is one run.
 
     All updates but scale_free move x by their step times something that does not depend on it.
     """
@@ -73,7 +73,7 @@ class StepsByRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """The network, and images on its device that it sees rightly, which are attacked with so many queries each."""
+    """The network, and the images on its device that it classifies correctly, with the number of queries for each."""
 
     model: Any
     pixels: Any
@@ -83,11 +83,11 @@ class Scene:
 
     @property
     def width(self) -> float:
-        """The unit of lengths."""
+        """Unit of lengths."""
         return 4 * self._usual("t1")
 
     def field(self, values: Values, spread: Callable[[float], float]) -> Field:
-        """What methods are built for."""
+        """Return the conditions that methods are built for."""
         return Field(
             d=self.pixels[0].numel(),
             width=self.width,
@@ -99,7 +99,7 @@ class Scene:
         )
 
     def _usual(self, name: str) -> float:
-        """What "auto" has for these images."""
+        """Return the value that "auto" uses for these images."""
         return float(
             default_parameters(
                 self.pixels.reshape(len(self.ids), -1), self.queries - QUERIES_BEFORE - QUERIES_AFTER, None, {}
@@ -107,7 +107,7 @@ class Scene:
         )
 
     def repeated(self, times: int) -> Scene:
-        """All images so many times, one after another."""
+        """Repeat all images this many times."""
         return replace(
             self,
             pixels=self.pixels.repeat(times, 1, 1, 1),
@@ -117,15 +117,15 @@ class Scene:
 
 
 def refuse_device(device: str) -> None:
-    """Raise where PyTorch has no such device."""
+    """Raise an error if PyTorch does not have this device."""
     import torch
 
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"`device` must be there: PyTorch sees no GPU, got device={device!r}. Try --device cpu.")
+        raise ValueError(f"`device` is {device!r}, but PyTorch finds no GPU. Try --device cpu.")
 
 
 def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
-    """The images that are attacked, the first so many, and those on which values are chosen, the last."""
+    """Return the images to attack (the first ones) and those to tune on (the last ones)."""
     import torch
 
     from slgh.paper.networks.networks import network, predict
@@ -134,7 +134,7 @@ def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
     everything = shipped_images("mnist")
     if not 1 <= images <= len(everything) - TUNED_ON:
         most = len(everything) - TUNED_ON
-        raise ValueError(f"`images` must lie in 1 to {most}, since the last {TUNED_ON} are tuned on; got {images}.")
+        raise ValueError(f"`images` must lie in 1 to {most}, since the last {TUNED_ON} are for tuning, got {images}.")
     model = network("mnist").to(device)
 
     def scene(some: ImageSet) -> Scene:
@@ -147,7 +147,7 @@ def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
 
 
 def spread_of(scene: Scene) -> Callable[[float], float]:
-    """How much f varies around the images, by t in widths: the median over images of its standard deviation."""
+    """Return the standard deviation of f around the images as a function of t in widths: the median over images."""
     import torch
 
     B, d = len(scene.ids), scene.pixels[0].numel()
@@ -173,7 +173,7 @@ def spread_of(scene: Scene) -> Callable[[float], float]:
 
 
 def strike(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Attack: which images were fooled, and the total loss of each at the end. A Python loop, since runs are short."""
+    """Attack, and return for each image success and final total loss. Runs are short, so the loop is in Python."""
     found = attack(
         scene.model,
         scene.pixels,
@@ -191,12 +191,12 @@ def strike(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDAr
 
 
 def chosen(folder: Path, queries: int) -> Chosen:
-    """What was chosen for the compositions at a number of queries."""
+    """Return the tuned values of the compositions for a number of queries."""
     return Chosen(folder, "attack", GRID, {"queries": queries, "each": EACH, "on the last images": TUNED_ON})
 
 
 def tune(c: Composition, scene: Scene, spread: Callable[[float], float]) -> tuple[dict[str, float], int]:
-    """The candidate with the least mean total loss, and the runs of an image that it took. Steps share a run."""
+    """Return the candidate with the lowest mean total loss, and the number of runs per image. Steps share a run."""
     steps = GRID.open(c).get("step", ())
     candidates = GRID.candidates(c)
     losses: list[float] = []
@@ -212,13 +212,13 @@ def tune(c: Composition, scene: Scene, spread: Callable[[float], float]) -> tupl
 
 
 def runs_to_tune(c: Composition) -> int:
-    """How many runs the choice takes, all steps in one."""
+    """Return the number of runs that tuning takes. All steps share one run."""
     return len(GRID.candidates(c)) // len(GRID.open(c).get("step", (1.0,)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Struck:
-    """The record of a composition: fooled or not, and the total loss, image by image."""
+    """Record of a composition: success and total loss of each image."""
 
     name: str
     key: str
@@ -231,17 +231,17 @@ class Struck:
 
     @property
     def line(self) -> str:
-        """As a line of the file."""
+        """Return the record as a line of the file."""
         return json.dumps(vars(self) | {"total": [float(f"{v:.6g}") for v in self.total]}, separators=(",", ":"))
 
 
 def key_of(values: Values | None, queries: int, ids: Sequence[int]) -> str:
-    """What tells runs of one composition apart."""
+    """Return the key of a run of one composition."""
     return digest([None if values is None else dict(values), queries, list(ids), EACH])
 
 
 def measure(name: str, scene: Scene, values: Values | None, seed: int = 0, **how: Any) -> Struck:
-    """Attack, and what is to be recorded of it."""
+    """Attack, and return the record."""
     begin = time.perf_counter()
     success, total = strike(scene, seed, **how)
     return Struck(
@@ -257,12 +257,12 @@ def measure(name: str, scene: Scene, values: Values | None, seed: int = 0, **how
 
 
 def file_of(folder: Path) -> Path:
-    """The records' file, in a folder of its own: those beside it are of BBOB."""
+    """Return the file of the records. It has its own folder, since the records beside it belong to BBOB."""
     return folder / "attack" / "mnist.jsonl"
 
 
 def append(folder: Path, struck: Struck) -> None:
-    """Add a record."""
+    """Append a record."""
     file = file_of(folder)
     file.parent.mkdir(parents=True, exist_ok=True)
     mend(file.parent)
@@ -271,7 +271,7 @@ def append(folder: Path, struck: Struck) -> None:
 
 
 def read(folder: Path) -> list[Struck]:
-    """All records, but for a last line that a kill cut short."""
+    """Read all records, except an incomplete last line."""
     file = file_of(folder)
     if not file.exists():
         return []

@@ -1,4 +1,4 @@
-"""The heat map: a row for each oracle and schedule, a column for each update, a panel for each field."""
+"""Heat map: a row for each oracle and schedule, a column for each update, a panel for each field."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SENSIBLE = set(compositions())
 
 
 def draw(bbob: Scores, attack: Scores, file: Path, *, titles: tuple[str, str]) -> None:
-    """Write the picture of the fields that there are."""
+    """Draw the fields that have records."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ImportError('The heat map needs matplotlib: pip install "slgh[plot]".') from None
+        raise ImportError('The heat map needs matplotlib. Run pip install "slgh[plot]".') from None
 
     figure = Figure(figsize=(15, 11), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -40,10 +40,10 @@ def draw(bbob: Scores, attack: Scores, file: Path, *, titles: tuple[str, str]) -
 
 
 def paint(axis: Any, of: dict[Composition, float], text: Callable[[Composition], str], *, title: str) -> None:
-    """One panel: blue is below 0, better than the median, red above.
+    """Draw one panel. Blue is below 0 (better than the median), red above.
 
-    Gray is a composition that makes no sense, white without a number one that was not run; the best is bold. Only the
-    twentieth that is farthest from the median is darker than the scale goes.
+    Gray marks a composition that makes no sense, white without a number one that was not run. The best is bold. The
+    color scale ends such that only the twentieth farthest from the median exceeds it.
     """
     from matplotlib import colormaps
     from matplotlib.colors import Normalize
@@ -77,7 +77,7 @@ def paint(axis: Any, of: dict[Composition, float], text: Callable[[Composition],
 
 
 def label_rows(axis: Any) -> None:
-    """Schedules beside the rows, and oracles beside their groups."""
+    """Label the rows with schedules, and the groups of rows with oracles."""
     axis.set_yticks(range(len(ROWS)), [s for _, s in ROWS])
     oracles = [o for o, _ in ROWS]
     for oracle in dict.fromkeys(oracles):

@@ -1,4 +1,4 @@
-"""Runs what has no record yet, in processes, and keeps what it shows."""
+"""Run every job without a record in worker processes, and store the records."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from coco_study.running import run_and_keep
 
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
-    """Those that have no record."""
+    """Return the jobs without a record."""
     shown = records.shown(records.read(folder))
     return [job for job in jobs if (job.method.name, job.method.digest, job.place, job.budgets[-1]) not in shown]
 
 
 def run_missing(jobs: Sequence[Job], folder: Path, *, workers: int, until: float) -> bool:
-    """Run them until a time of the clock `time.monotonic`, and say how far it came; whether all are there."""
+    """Run jobs until a time of `time.monotonic`, and print a summary. Return True if all have a record."""
     records.mend(folder)
     left = longest_first(missing(jobs, folder))
     seconds = until - time.monotonic()

@@ -1,4 +1,4 @@
-"""How good each composition was, from the records: a row of figures over functions, or over images."""
+"""Score each composition from the records, over functions or over images."""
 
 from __future__ import annotations
 
@@ -25,43 +25,43 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """Of each composition that was run throughout: what is averaged, over `units`, the less the better."""
+    """Scores of each composition that was run completely, over `units`. Lower is better."""
 
     units: tuple[int, ...]
     of: dict[Composition, Array]
     ranks: dict[Composition, float]
-    """Mean ranks among them."""
+    """Mean ranks among the compositions."""
     success: dict[Composition, float]
-    """The share of images that were fooled; empty for BBOB."""
+    """Share of images that were fooled. Empty for BBOB."""
 
     def mean(self, c: Composition) -> float:
-        """The mean over units."""
+        """Return the mean over units."""
         return float(self.of[c].mean())
 
     @property
     def median(self) -> float:
-        """The median over compositions of their means."""
+        """Median over compositions of their means."""
         return float(np.median([self.mean(c) for c in self.of])) if self.of else 0.0
 
     def beyond_median(self, c: Composition) -> float:
-        """The mean less the median over compositions."""
+        """Return the mean minus the median over compositions."""
         return self.mean(c) - self.median
 
 
 def column(folder: Path, methods: Sequence[Method], times: int, fs: Iterable[int], instances: Iterable[int]) -> Column:
-    """The records of some methods at a budget."""
+    """Return the records of some methods at a budget."""
     chosen, _ = choose(records.read(folder), methods)
     return Column(suite="bbob", d=bbob.D, times=times, functions=tuple(fs), instances=tuple(instances), chosen=chosen)
 
 
 def logs(of: Column, name: str) -> Array:
-    """log10(f - fopt), at least -8, averaged over instances, for each function of a column."""
+    """Return log10(f - fopt), at least -8, averaged over instances, for each function of a column."""
     by_function = [[place for place in of.places if place.f == f] for f in of.functions]
     return np.array([np.mean([np.log10(value(of.runs[name, p], of.budget)) for p in ps]) for ps in by_function])
 
 
 def bbob_scores(folder: Path, *, fs: Sequence[int] = bbob.TEST, instances: Sequence[int] = INSTANCES) -> Scores:
-    """Of the compositions with their chosen values: log10(f - fopt), function by function."""
+    """Return the scores of the tuned compositions: log10(f - fopt), function by function."""
     chosen = bbob.chosen(folder).read()
     cells = {c.name: c for c in compositions() if c.name in chosen}
     methods = [bbob.method_of(c, chosen[name]["values"]) for name, c in cells.items()]
@@ -76,9 +76,9 @@ def bbob_scores(folder: Path, *, fs: Sequence[int] = bbob.TEST, instances: Seque
 
 
 def attack_scores(folder: Path) -> tuple[Scores, list[Struck]]:
-    """Of the compositions with their chosen values: total losses, image by image; and the records, that of "auto" too.
+    """Return the total losses of the tuned compositions, image by image, and all records, including that of "auto".
 
-    Where there are records of several numbers of images or queries, those that most compositions have.
+    If the records have several numbers of images or queries, the most frequent one is used.
     """
     found = images.read(folder)
     counted = Counter((struck.queries, struck.ids) for struck in found)
@@ -107,13 +107,13 @@ def _mean_ranks(of: dict[Composition, Array]) -> dict[Composition, float]:
 
 
 def versions(folder: Path) -> list[str]:
-    """Of how many versions of our code the records are, where that is not one."""
+    """Return a note for each field whose records come from several versions of the source."""
     codes = {
         "BBOB": {record.code for record in records.read(folder)},
         "the attack": {struck.code for struck in images.read(folder)},
     }
     return [
-        f"The records of {field} are of {len(of)} versions of our code ({', '.join(sorted(of))})."
+        f"The records of {field} come from {len(of)} versions of the slgh source ({', '.join(sorted(of))})."
         for field, of in codes.items()
         if len(of) > 1
     ]

@@ -1,1 +1,1 @@
-"""The parts of `benchmarks/coco.py`: settings, peers, runs, records, statistics, tables and figures."""
+"""Parts of `benchmarks/coco.py`: settings, peers, runs, records, statistics, tables and figures."""

@@ -1,4 +1,4 @@
-"""What the tables and figures speak of: the runs of one suite, dimension and budget that the records hold."""
+"""Columns of the tables and figures: the recorded runs of one suite, dimension and budget."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from coco_study.settings import Cell, Method
 from coco_study.suites import INSTANCES, Place, functions, is_training
 
 Chosen = Mapping[str, Sequence[Record]]
-"""The records of each method, with one set of settings."""
+"""Records of each method. All records of a method have the same settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """One suite, dimension and budget, and who was run there on which of its functions."""
+    """One suite, dimension and budget, with the methods and functions that were run."""
 
     suite: str
     d: int
@@ -27,23 +27,23 @@ class Column:
 
     @property
     def budget(self) -> int:
-        """Evaluations."""
+        """Number of evaluations."""
         return self.times * self.d
 
     @property
     def title(self) -> str:
-        """How the column is headed."""
+        """Heading of the column."""
         noisy = ", noisy" if self.suite == "bbob-noisy" else ""
         return f"{self.d}-D, {self.times:,} d{noisy}"
 
     @cached_property
     def places(self) -> list[Place]:
-        """Its problems."""
+        """Problems of the column."""
         return [Place(suite=self.suite, d=self.d, f=f, i=i) for f in self.functions for i in self.instances]
 
     @cached_property
     def runs(self) -> dict[tuple[str, Place], Record]:
-        """What each method showed on each problem. Of two runs of the same the last counts."""
+        """Record of each method on each problem. If a run was repeated, the last one counts."""
         wanted = set(self.places)
         return {
             (name, record.place): record
@@ -53,19 +53,19 @@ class Column:
         }
 
     def count(self, name: str) -> int:
-        """On how many of the problems a method was run."""
+        """Return the number of problems that a method was run on."""
         return sum((name, place) in self.runs for place in self.places)
 
     @cached_property
     def methods(self) -> list[str]:
-        """Who was run on all of them: only these are compared."""
+        """Methods that were run on all problems. Only these are compared."""
         return [name for name in self.chosen if self.places and self.count(name) == len(self.places)]
 
 
 def columns_of(
     cells: Iterable[Cell], chosen: Chosen, *, training: bool | None, instances: tuple[int, ...] = INSTANCES
 ) -> list[Column]:
-    """The columns of the tables, for the training functions, the others, or (None) all."""
+    """Return the columns for the training functions, for the test functions, or (None) for all."""
     return [
         Column(
             suite=cell.suite,
@@ -81,7 +81,7 @@ def columns_of(
 
 
 def choose(records: Iterable[Record], methods: Iterable[Method]) -> tuple[Chosen, list[str]]:
-    """The records of some methods under their present settings, and what is odd about them."""
+    """Return the records of these methods with their current settings, and notes about unusual records."""
     kept: dict[str, list[Record]] = {method.name: [] for method in methods}
     digests = {method.name: method.digest for method in methods}
     others: dict[str, int] = {}
@@ -94,5 +94,7 @@ def choose(records: Iterable[Record], methods: Iterable[Method]) -> tuple[Chosen
     for name, of in kept.items():
         codes = {record.code for record in of}
         if len(codes) > 1:
-            odd.append(f"{name}: its records are of {len(codes)} versions of our code ({', '.join(sorted(codes))}).")
+            odd.append(
+                f"{name}: its records come from {len(codes)} versions of the slgh source ({', '.join(sorted(codes))})."
+            )
     return kept, odd

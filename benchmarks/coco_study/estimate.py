@@ -1,4 +1,4 @@
-"""How long it would take: each method timed for some hundred evaluations, and each function for a few."""
+"""Estimate the run time: time each method for a few hundred evaluations, and each function for a few."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from coco_study.suites import LOWER, UPPER, Place, functions, opened
 from coco_study.watched import Spent, Watched
 
 Column = tuple[str, int, int]
-"""Suite, d and the budget that runs are for."""
+"""Suite, d, and budget of the runs."""
 
 
 def hours(jobs: Iterable[Job]) -> dict[tuple[str, Column], float]:
-    """Hours of the processor for each method and column."""
+    """Return the CPU hours of each method and column."""
     found: dict[tuple[str, Column], float] = {}
     names: dict[str, Method] = {}
     runs: dict[tuple[str, Column], int] = {}
@@ -36,12 +36,15 @@ def hours(jobs: Iterable[Job]) -> dict[tuple[str, Column], float]:
 
 
 def seconds_each(method: Method, suite: str, d: int, budget: int) -> float:
-    """What an evaluation takes, the method's share and the function's."""
+    """Return the seconds per evaluation: those of the method plus those of the function."""
     return own_seconds(method, suite, d, budget) + function_seconds(suite, d)
 
 
 def own_seconds(method: Method, suite: str, d: int, budget: int) -> float:
-    """What the method takes an evaluation, less the function: of max(500, 5 d), after some that import and compile."""
+    """Return the seconds per evaluation that the method itself needs, without the function.
+
+    The method is timed for max(500, 5 d) evaluations, after a short run that imports and compiles.
+    """
     place = Place(suite=suite, d=d, f=functions(suite)[2], i=1)
     box = np.full(d, LOWER), np.full(d, UPPER)
     for evaluations in (50, min(budget, max(500, 5 * d))):
@@ -56,7 +59,7 @@ def own_seconds(method: Method, suite: str, d: int, budget: int) -> float:
 
 @lru_cache
 def function_seconds(suite: str, d: int) -> float:
-    """The mean over a suite's functions of the time of an evaluation."""
+    """Return the mean time of an evaluation over the functions of a suite."""
     return float(np.mean([_seconds(Place(suite=suite, d=d, f=f, i=1)) for f in functions(suite)]))
 
 
@@ -71,7 +74,7 @@ def _seconds(place: Place, repeats: int = 10) -> float:
 
 
 def lines(found: dict[tuple[str, Column], float], names: Sequence[str]) -> list[str]:
-    """The hours as a table; a run for the largest budget shows the smaller ones too where nothing stands."""
+    """Format the hours as a table. Where a cell is empty, the run for a larger budget also covers the smaller one."""
     columns = sorted({column for _, column in found})
     heads = [f"{suite} d={d} {budget // d}d" for suite, d, budget in columns]
     wide = max(map(len, names))

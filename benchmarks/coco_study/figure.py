@@ -1,4 +1,4 @@
-"""Two figures from the records: ECDFs of targets, and mean ranks with critical differences."""
+"""Draw two figures from the records: ECDFs of targets, and mean ranks with critical differences."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from coco_study.statistics import ecdf, rank
 from coco_study.suites import is_multimodal
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
-OURS = "#000000"
+SLGH_COLOR = "#000000"
 
 FIGURES = {
-    "coco_ecdf.png": "The share of COCO's targets reached on the test functions, against evaluations.",
-    "coco_ranks.png": "Mean ranks on the test functions (dots; rings: the multimodal ones). Gray: CD from the best.",
+    "coco_ecdf.png": "Share of COCO's targets reached on the test functions, by number of evaluations.",
+    "coco_ranks.png": "Mean ranks on the test functions (dots: all, rings: multimodal). Gray: CD from the best method.",
 }
-"""The files, and what they show."""
+"""File names and captions."""
 
 
 def draw(columns: Sequence[Column], folder: Path) -> dict[str, str]:
-    """Write both, and say what they show."""
+    """Write both figures, and return their captions."""
     if not columns:
         return {}
     try:
         import matplotlib
     except ImportError:
-        raise ImportError('Figures need matplotlib: pip install "slgh[plot]", or give --no-figures.') from None
+        raise ImportError('Figures need matplotlib. Run pip install "slgh[plot]", or pass --no-figures.') from None
     matplotlib.use("Agg")
     style = styles(list(columns[0].chosen))
     for name, paint in zip(FIGURES, (paint_ecdf, paint_ranks), strict=True):
@@ -48,11 +48,11 @@ def draw(columns: Sequence[Column], folder: Path) -> dict[str, str]:
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """How each method is drawn: ours black and thick, the others in colors."""
+    """Return the line style of each method: slgh black and thick, the others in colors."""
     found, peers = {}, 0
     for name in names:
         if name.startswith("slgh"):
-            found[name] = {"color": OURS, "linewidth": 2.4, "zorder": 3}
+            found[name] = {"color": SLGH_COLOR, "linewidth": 2.4, "zorder": 3}
         else:
             dash = "-" if peers < len(COLORS) else "--"
             found[name] = {"color": COLORS[peers % len(COLORS)], "linewidth": 1.3, "linestyle": dash}
@@ -61,7 +61,7 @@ def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def panels(number: int, *, height: float) -> tuple[Any, list[Any]]:
-    """Axes in rows of three."""
+    """Create axes in rows of three."""
     from matplotlib.figure import Figure
 
     rows = math.ceil(number / 3)
@@ -70,7 +70,7 @@ def panels(number: int, *, height: float) -> tuple[Any, list[Any]]:
 
 
 def paint_ecdf(axis: Any, column: Column, style: dict[str, dict[str, Any]]) -> None:
-    """The share of targets reached against evaluations, over the test functions."""
+    """Plot the share of targets reached on the test functions against evaluations."""
     evaluations = np.geomspace(1, column.budget, 200)
     for name in column.methods:
         axis.plot(
@@ -83,7 +83,7 @@ def paint_ecdf(axis: Any, column: Column, style: dict[str, dict[str, Any]]) -> N
 
 
 def paint_ranks(axis: Any, column: Column, style: dict[str, dict[str, Any]]) -> None:
-    """Mean ranks over all test functions (dots) and the multimodal ones (rings); the bar is CD from the best."""
+    """Plot mean ranks over all test functions (dots) and the multimodal ones (rings), and a bar of CD from the best."""
     found = rank(column.runs, column.methods, column.places, column.budget)
     rugged = [place for place in column.places if is_multimodal(place.f)]
     on_rugged = rank(column.runs, column.methods, rugged, column.budget)

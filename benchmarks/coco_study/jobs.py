@@ -1,4 +1,4 @@
-"""What is to be run, and running it in processes."""
+"""List the runs, and run them in worker processes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
     "JAX_PLATFORMS": "cpu",
 }
-"""The environment of the processes: one core each."""
+"""Environment of the processes: one core each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A run of a method on a problem, for the last of the budgets that it shows."""
+    """Run of a method on a problem with the largest of its budgets. The record covers the smaller ones too."""
 
     method: Method
     place: Place
@@ -35,7 +35,7 @@ class Job:
     keep: Path | None = None
 
     def __call__(self) -> Record:
-        """Run it, in this process."""
+        """Run the job in this process."""
         begin = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -45,7 +45,7 @@ class Job:
 
 
 def jobs_of(cells: Iterable[Cell], methods: Iterable[Method], instances: Sequence[int]) -> Iterator[Job]:
-    """All runs of some cells: one for all budgets, or one for each where the method plans by the budget."""
+    """Yield all runs of some cells: one for all budgets, or one per budget if the method plans by its budget."""
     methods = list(methods)
     for cell in cells:
         evaluations = tuple(budget * cell.d for budget in cell.budgets)
@@ -60,17 +60,17 @@ def jobs_of(cells: Iterable[Cell], methods: Iterable[Method], instances: Sequenc
 
 
 def longest_first(jobs: Iterable[Job]) -> list[Job]:
-    """Long jobs at the end would leave cores idle."""
+    """Sort jobs by cost, the longest first: long jobs at the end would leave cores idle."""
     return sorted(jobs, key=lambda job: job.budgets[-1] * job.place.d * job.method.weight, reverse=True)
 
 
 def processes(workers: int) -> ProcessPoolExecutor:
-    """Processes started afresh, one thread each."""
-    os.environ.update(ONE_THREAD)  # read when their libraries are loaded: too late for this process
+    """Return a pool of new processes, with one thread each."""
+    os.environ.update(ONE_THREAD)  # libraries read it when they are loaded: too late for this process
     return ProcessPoolExecutor(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
-        initializer=signal.signal,  # Ctrl-C is left to the parent
+        initializer=signal.signal,  # the parent handles Ctrl-C
         initargs=(signal.SIGINT, signal.SIG_IGN),
     )
 
@@ -78,9 +78,9 @@ def processes(workers: int) -> ProcessPoolExecutor:
 def run_jobs(
     jobs: Iterable[Job], *, workers: int, seconds: float = float("inf")
 ) -> Iterator[tuple[Job, Future[Record]]]:
-    """Each job when it has ended. After `seconds` no more are begun; what runs then is waited for.
+    """Yield each job when it ends. After `seconds`, start no more jobs, and wait for those that run.
 
-    Closing this generator, as Ctrl-C in the caller does, ends the processes at once.
+    Closing this generator, as Ctrl-C in the caller does, terminates the processes at once.
     """
     until, left = time.monotonic() + seconds, iter(jobs)
     pool = processes(workers)

@@ -1,4 +1,4 @@
-"""COCO's own pages from the data of its observer."""
+"""Write COCO's own pages from the data of its observer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from coco_study.suites import SUITES, Place
 
 
 def folder_of(root: Path, method: str, place: Place) -> Path:
-    """Where the observer's files of a run are kept. cocopp takes a method's folder with all below it."""
+    """Return the folder of a run's observer files. cocopp reads the folder of a method recursively."""
     return root / place.suite / method / f"d{place.d}_f{place.f}_i{place.i}"
 
 
 def post_process(root: Path, methods: Sequence[str], out: Path) -> list[Path]:
-    """Have cocopp draw its pages for each suite; the pages' first files."""
+    """Call cocopp for each suite, and return the first page of each."""
     os.environ.setdefault("MPLBACKEND", "Agg")
     import cocopp
 

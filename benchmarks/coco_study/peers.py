@@ -1,7 +1,7 @@
-"""The methods: each gets (fun, x0, lower, upper, budget, seed) and its settings, and calls fun until that raises.
+"""The methods: each takes (fun, x0, lower, upper, budget, seed) and its settings, and calls fun until it raises.
 
-A library is imported by the method that needs it. A method that ends before the budget begins again from a point drawn
-uniformly in the box. To add one, write a function here and a table in `settings.toml`.
+A method imports the library that it needs. A method that ends before the budget is spent is restarted from a point
+drawn uniformly in the box. To add a method, write a function here and a table in `settings.toml`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ NEVER = 10**9
 
 
 def starts(x0: Array, lower: Array, upper: Array, seed: int) -> Iterator[tuple[Array, int]]:
-    """Where to begin, and with which seed: x0, then uniformly in the box, for ever."""
+    """Yield starts and seeds without end: first x0, then uniform points in the box."""
     rng = np.random.default_rng([seed, 2])
     for restart in range(NEVER):
         yield x0 if restart == 0 else rng.uniform(lower, upper), seed + restart
 
 
 def slgh(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, **keywords: Any) -> None:
-    """Ours, with nothing else given; variants pass keywords of `minimize`."""
+    """slgh with its defaults. Variants pass keywords of `minimize`."""
     from slgh import minimize
 
     minimize(fun, x0, bounds=list(zip(lower, upper, strict=True)), max_evals=budget, seed=seed, **keywords)
@@ -45,10 +45,11 @@ def paper(
     t1: float,
     t_end: float,
 ) -> None:
-    """ZOSLGH_r of the paper: the forward oracle, t falling by a constant ratio, plain descent.
+    """ZOSLGH_r of the paper: the forward oracle, t decaying by a constant ratio, gradient descent.
 
-    `t1` and `t_end` are in units of the box's width, and gamma takes t from one to the other over the budget. `step`
-    is in units of width / (d + 4), as the theorem's 1 / (2 (d + 4) L1) is, so that one value may serve all dimensions.
+    `t1` and `t_end` are in units of the box's width. gamma is chosen such that t reaches `t_end` at the end of the
+    budget. `step` is in units of width / (d + 4), like 1 / (2 (d + 4) L1) in the theorem, so that one value can serve
+    all dimensions.
     """
     from slgh import minimize
 
@@ -80,7 +81,7 @@ def cma(
     bounded: bool,
     diagonal: bool,
 ) -> None:
-    """pycma with its default population, started again when it stops."""
+    """pycma with its default population, restarted when it stops."""
     from cma import CMAEvolutionStrategy
 
     for x, own_seed in starts(x0, lower, upper, seed):
@@ -94,7 +95,7 @@ def cma(
 def bipop(
     fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, sigma0: float, bounded: bool
 ) -> None:
-    """pycma's own BIPOP restarts."""
+    """pycma with its own BIPOP restarts."""
     from cma import fmin2
 
     begin = starts(x0, lower, upper, seed)
@@ -120,7 +121,7 @@ def dual_annealing(fun: Watched, x0: Array, lower: Array, upper: Array, budget: 
 def differential_evolution(
     fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, popsize: int, polish: bool
 ) -> None:
-    """SciPy's differential evolution; x0 is a member of the first population."""
+    """SciPy's differential evolution. x0 is a member of the first population."""
     from scipy.optimize import differential_evolution
 
     box = list(zip(lower, upper, strict=True))
@@ -129,7 +130,7 @@ def differential_evolution(
 
 
 def lbfgsb(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int) -> None:
-    """SciPy's L-BFGS-B on forward differences, from point after point."""
+    """SciPy's L-BFGS-B with forward differences, restarted when it stops."""
     from scipy.optimize import minimize
 
     box = list(zip(lower, upper, strict=True))
@@ -138,7 +139,7 @@ def lbfgsb(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, see
 
 
 def nevergrad(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, optimizer: str) -> None:
-    """An optimizer of nevergrad by its name, told the budget."""
+    """An optimizer of nevergrad by name. It receives the budget."""
     import nevergrad
 
     begin = starts(x0, lower, upper, seed)
@@ -163,7 +164,7 @@ def open_es(
     learning_rate: float,
     learning_rate_end: float,
 ) -> None:
-    """evosax's Open_ES with Adam; std and learning rate fall exponentially over the budget, in units of the box."""
+    """evosax's Open_ES with Adam. std and learning rate, in units of the box, decay exponentially over the budget."""
     import jax
 
     width = float(np.mean(upper - lower))
@@ -183,7 +184,7 @@ def open_es(
 def _open_es(
     d: int, population: int, generations: int, std: float, std_end: float, rate: float, rate_end: float
 ) -> Any:
-    """The strategy, compiled once for each dimension and budget."""
+    """Return the strategy, compiled once for each dimension and budget."""
     import jax
     import optax
     from evosax.algorithms import Open_ES

@@ -1,11 +1,11 @@
-"""One JSON line a run, in a file for each suite and method, so that a killed run goes on and tables are redrawn.
+"""Records: one JSON line per run, in one file per suite and method. Runs can be resumed and tables redrawn from them.
 
-A line, keys short since there are thousands:
+Keys of a line (short, because there are thousands of lines):
 
-    m  method        k  digest of its settings      c  digest of our code that ran, of our own methods
-    d  dimension     f  function    i  instance     b  the budgets that the run shows; it was run for the last
+    m  method        k  digest of its settings      c  digest of the slgh source, for methods of slgh
+    d  dimension     f  function    i  instance     b  budgets that the record covers; the run had the last one
     v  f - fopt at each of these budgets            t  the evaluation that reached COCO's 1st, 2nd, ... target
-    n  evaluations used, less than the budget where the last target was reached       s  seconds of the processor
+    n  evaluations used, fewer than the budget if the last target was reached         s  CPU seconds
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "slgh"
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a run of a method on a problem showed."""
+    """Outcome of one run of a method on a problem."""
 
     method: str
     digest: str
@@ -42,11 +42,11 @@ class Record:
 
     @property
     def key(self) -> tuple[str, str, Place]:
-        """What tells runs apart but for their budgets."""
+        """Key of the run, without the budgets."""
         return self.method, self.digest, self.place
 
     def line(self) -> str:
-        """The record as a line of its file."""
+        """Return the record as a line of its file."""
         p = self.place
         where = {"m": self.method, "k": self.digest, "c": self.code, "d": p.d, "f": p.f, "i": p.i}
         found = {"b": self.budgets, "v": [float(f"{v:.10g}") for v in self.at], "t": self.hits}
@@ -55,11 +55,11 @@ class Record:
 
 
 def record_of(method: Method, place: Place, budgets: tuple[int, ...], outcome: Outcome, seconds: float) -> Record:
-    """What a run showed, with what was run."""
+    """Return the record of a run."""
     return Record(
         method=method.name,
         digest=method.digest,
-        code=code_digest() if method.ours else "",
+        code=code_digest() if method.depends_on_slgh else "",
         place=place,
         budgets=budgets,
         at=tuple(outcome.at),
@@ -70,14 +70,14 @@ def record_of(method: Method, place: Place, budgets: tuple[int, ...], outcome: O
 
 
 def append(folder: Path, record: Record) -> None:
-    """Add a record to its file, which is closed before this returns."""
+    """Append a record to its file. The file is closed before this returns."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f"{record.place.suite}.{record.method}.jsonl", "a") as file:
         file.write(record.line() + "\n")
 
 
 def mend(folder: Path) -> None:
-    """Take off last lines that a kill cut short, before more are added."""
+    """Remove incomplete last lines, which a killed run leaves, before records are appended."""
     for file in folder.glob("*.jsonl"):
         whole, newline, cut = file.read_bytes().rpartition(b"\n")
         if cut:
@@ -85,7 +85,7 @@ def mend(folder: Path) -> None:
 
 
 def read(folder: Path) -> list[Record]:
-    """All records of a folder, but for last lines that a kill cut short."""
+    """Read all records of a folder, except incomplete last lines."""
     return [record for file in sorted(folder.glob("*.jsonl")) for record in _read(file)]
 
 
@@ -110,15 +110,15 @@ def _parse(suite: str, said: dict[str, Any]) -> Record:
 
 
 def shown(records: Iterable[Record]) -> set[tuple[str, str, Place, int]]:
-    """Which budgets of which runs there are."""
+    """Return the runs and budgets that have a record."""
     return {(*record.key, budget) for record in records for budget in record.budgets}
 
 
 @lru_cache
 def code_digest(source: Path = SOURCE) -> str:
-    """What tells versions of our code apart: what a run goes through, not the commands or the pictures.
+    """Return a digest of the source files that a run uses, without the command line and the plots.
 
-    Taken once a process, since a process goes on with the code that it began with.
+    It is computed once per process, because a process keeps using the code that it has loaded.
     """
     parts = ("engine", "auto", "oracles", "schedules", "updates", "backends", "method.py", "minimize.py")
     files = (file for part in parts for file in [source / part, *sorted((source / part).rglob("*.py"))])

@@ -1,4 +1,4 @@
-"""What the commands share: running jobs with a line that says how far they are, keeping what they show, and errors."""
+"""Parts that the commands share: running jobs with a progress bar, storing their records, and reporting errors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def run_and_keep(
     seconds: float | None,
     there: int,
 ) -> bool:
-    """Run these jobs, keep the records of those that are new, and say how far it came; whether none has failed.
+    """Run jobs, store the records of the new ones, and print a summary. Return True if none failed.
 
-    A method whose library is not installed is not tried again. `there` is how many others had been run before.
+    A method whose library is not installed is not tried again. `there` is the number of jobs that already had a record.
     """
     done = failed = 0
     uninstalled: set[str] = set()
@@ -41,12 +41,12 @@ def run_and_keep(
                 records.append(folder, future.result())
             done += 1
             tell(job.method.name)
-    print(f"{there} runs were there, {done - failed} done, {failed} failed, {len(left) - done} left.")
+    print(f"{there} runs already recorded, {done - failed} done, {failed} failed, {len(left) - done} left.")
     return not failed
 
 
 def obey(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
-    """Do what the command line says; errors of the user's are one line."""
+    """Run the command of the command line. Errors of the user are printed in one line."""
     args = parser.parse_args(words)
     try:
         return int(args.action(args))
@@ -54,12 +54,12 @@ def obey(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("Stopped; what was done is kept.", file=sys.stderr)
+        print("Stopped. Finished runs are kept.", file=sys.stderr)
         return 130
 
 
 def progress(total: int) -> Any:
-    """A line that says how far it is: rich's where there is rich, else now and then a printed one."""
+    """Return a progress display: a bar if rich is installed, otherwise printed lines."""
     try:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
     except ImportError:
@@ -73,7 +73,7 @@ def progress(total: int) -> Any:
 
 
 class RichProgress:
-    """A bar of rich's, told of each run by its method's name."""
+    """A progress bar of rich. It shows the method of the last run."""
 
     def __init__(self, bar: Any, total: int) -> None:
         self.bar, self.task = bar, bar.add_task("runs", total=total)
@@ -86,12 +86,12 @@ class RichProgress:
         self.bar.stop()
 
     def tell(self, name: str) -> None:
-        """One more is done."""
+        """Advance by one run."""
         self.bar.update(self.task, advance=1, description=f"runs ({name})")
 
 
 def printed_progress(total: int) -> Callable[[str], None]:
-    """Says how many are done, twice a minute at most."""
+    """Return a function that prints the number of finished runs, at most twice a minute."""
     done, last = 0, time.monotonic()
 
     def tell(name: str) -> None:

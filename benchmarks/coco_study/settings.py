@@ -1,4 +1,4 @@
-"""Reads what is run from `settings.toml`: the cells of the table, and the methods with their settings."""
+"""Read the cells of the tables and the methods with their settings from `settings.toml`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from coco_study.watched import Run
 
 FILE = Path(__file__).with_name("settings.toml")
 FLAGS = ("planned", "linear", "weight")
-"""What a method's table says about it; all else are its settings."""
+"""Keys of a method's table that describe it. All other keys are its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A suite in d variables, with budgets in multiples of d; `linear`: only methods whose cost is linear in d."""
+    """A suite in d variables, with budgets in multiples of d. `linear`: run only methods whose cost is linear in d."""
 
     suite: str
     d: int
@@ -34,8 +34,14 @@ class Cell:
 class Method:
     """A function of `peers` with its settings.
 
-    `planned`: it goes about it otherwise with another budget. If not, one run shows all budgets. `linear`: its cost
-    an evaluation is linear in d. `weight`: about how many times slower than the others it is, to begin it first.
+    Parameters
+    ----------
+    planned
+        The method behaves differently with another budget. If False, one run covers all budgets.
+    linear
+        The cost per evaluation is linear in d.
+    weight
+        Approximate slowdown relative to the other methods. Slow methods are started first.
     """
 
     name: str
@@ -46,28 +52,28 @@ class Method:
     settings: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def ours(self) -> bool:
-        """Whether its results depend on this repository's code."""
+    def depends_on_slgh(self) -> bool:
+        """True if the results depend on the code of this repository."""
         return self.run in ("slgh", "paper")
 
     @property
     def digest(self) -> str:
-        """What tells its settings apart."""
+        """Digest of the settings."""
         said = json.dumps([self.run, self.settings], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:8]
 
     def bound(self) -> Run:
-        """The function to call."""
+        """Return the function to call."""
         return partial(getattr(peers, self.run), **self.settings)
 
 
 def read_cells(file: Path = FILE) -> list[Cell]:
-    """The cells of the table, in its order."""
+    """Read the cells of the tables, in their order."""
     return [Cell(**{**cell, "budgets": tuple(cell["budgets"])}) for cell in _read(file)["cells"]]
 
 
 def read_methods(variants: Iterable[str] = (), file: Path = FILE) -> dict[str, Method]:
-    """All methods of the file, and variants of them: TOML such as `mine = {like = "slgh", samples = 3}`."""
+    """Read all methods of the file, and variants of them: TOML such as `mine = {like = "slgh", samples = 3}`."""
     tables = {name: dict(table) for name, table in _read(file)["methods"].items()}
     for text in variants:
         try:
@@ -83,9 +89,11 @@ def read_methods(variants: Iterable[str] = (), file: Path = FILE) -> dict[str, M
 
 
 def _method(name: str, table: dict[str, Any], known: dict[str, Method]) -> Method:
-    """The method of a TOML table."""
+    """Return the method that a TOML table describes."""
     if not re.fullmatch(r"[\w.+=@-]+", name):
-        raise ValueError(f"A method's name is part of a file's: letters, digits and -_.+=@, got {name!r}.")
+        raise ValueError(
+            f"A method's name may contain letters, digits and -_.+=@, because files are named after it, got {name!r}."
+        )
     table = dict(table)
     if "like" in table:
         base = pick(known, [table.pop("like")])[0]
@@ -93,13 +101,15 @@ def _method(name: str, table: dict[str, Any], known: dict[str, Method]) -> Metho
         return replace(base, name=name, settings=base.settings | table, **flags)
     run = table.pop("run", None)
     if run is None or not hasattr(peers, run):
-        raise ValueError(f"`run` of {name} must be a function of coco_study/peers.py, or give `like`; got run={run!r}.")
+        raise ValueError(
+            f"`run` of {name} must be a function of coco_study/peers.py, got {run!r}. For a variant, set `like`."
+        )
     flags = {key: table.pop(key) for key in FLAGS if key in table}
     return Method(name=name, run=run, settings=table, **flags)
 
 
 def pick(methods: dict[str, Method], names: Iterable[str]) -> list[Method]:
-    """Methods by their names."""
+    """Return the methods with these names."""
     names = list(names)
     for name in names:
         if name not in methods:
@@ -108,19 +118,19 @@ def pick(methods: dict[str, Method], names: Iterable[str]) -> list[Method]:
 
 
 def labeled(method: Method, label: str) -> Method:
-    """Our method, or a variant of it, under a name that tells which version of the code ran."""
+    """Return slgh, or a variant of it, with the version in its name. Other methods are returned unchanged."""
     return replace(method, name=f"{method.name}@{label}") if label and method.run == "slgh" else method
 
 
 def store(name: str, found: dict[str, Any], file: Path = FILE) -> None:
-    """Write values into a method's table, and leave comments and all else as they are."""
+    """Write values into a method's table. Comments and everything else stay unchanged."""
     head = f"[methods.{name}]"
     before, _, rest = file.read_text().partition(head)
     table, new_table, after = rest.partition("\n[")
     for key, value in found.items():
         table, changed = re.subn(rf"(?m)^({re.escape(key)} = )[^#\n]*?([ ]*(#.*)?)$", rf"\g<1>{value!r}\g<2>", table)
         if changed != 1:
-            raise ValueError(f"`{key}` must stand once in {head} of {file}, found {changed} times.")
+            raise ValueError(f"`{key}` must occur once in {head} of {file}, but it occurs {changed} times.")
     file.write_text(before + head + table + new_table + after)
 
 

@@ -1,4 +1,4 @@
-"""What COCO asks: its suites, the functions we may look at and those we may not, starts, optima and targets."""
+"""COCO's suites: training and test functions, starts, optima and targets."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from numpy.typing import NDArray
 SUITES = ("bbob", "bbob-largescale", "bbob-noisy")
 
 TRAINING = (1, 2, 3, 5, 8, 10, 12, 15, 17, 20, 22)
-"""Constants are chosen on these functions, instances 1 to 5, and on no others."""
+"""Constants are chosen on these functions and instances 1 to 5, and on no others."""
 
 MULTIMODAL = 15
-"""From this function on BBOB's are multimodal."""
+"""First multimodal function of BBOB."""
 
 INSTANCES = (6, 7, 8)
-"""The instances of the table; none of them was looked at while choosing."""
+"""Instances of the tables. None of them was used to choose constants."""
 
 TARGETS = tuple(10 ** (2 - k / 5) for k in range(51))
-"""COCO's: f - fopt = 10^2, 10^1.8, ..., 10^-8."""
+"""COCO's targets: f - fopt = 10^2, 10^1.8, ..., 10^-8."""
 
 PRECISION = TARGETS[-1]
-"""Below it all values are the same: COCO's last target."""
+"""Values below this are equal. It is COCO's last target."""
 
 BENEATH = {1: (101, 107), 8: (104, 110), 7: (113,), 10: (116,), 14: (119,), 17: (122,), 19: (125,), 21: (128,)}
-"""Which function of bbob is under the noise of three functions of bbob-noisy each: Gaussian, uniform, Cauchy."""
+"""Function of bbob under each group of three functions of bbob-noisy (Gaussian, uniform and Cauchy noise)."""
 
 NOISE_FREE = {first + k: f for f, firsts in BENEATH.items() for first in firsts for k in range(3)}
 
@@ -48,55 +48,55 @@ class Place:
 
     @property
     def noisy(self) -> bool:
-        """Whether two evaluations of a point differ."""
+        """True if two evaluations of the same point differ."""
         return self.suite == "bbob-noisy"
 
     @property
     def entropy(self) -> list[int]:
-        """What its start and its seed are drawn from."""
+        """Entropy of the start and the seed."""
         return [SUITES.index(self.suite), self.d, self.f, self.i]
 
     @property
     def x0(self) -> NDArray[np.float64]:
-        """The start, the same for all methods."""
+        """Start, the same for all methods."""
         return np.random.default_rng(self.entropy).uniform(-START, START, self.d)
 
     @property
     def seed(self) -> int:
-        """The seed of the method, the same for all."""
+        """Seed, the same for all methods."""
         return int(np.random.default_rng([*self.entropy, 1]).integers(1, 2**31 - 2**20))
 
     @property
     def fopt(self) -> float:
-        """The least value: two decimals, drawn from the function and the instance alone (but for rounding, 1e-14)."""
+        """Minimum value. It depends only on the function and the instance, and has two decimals (up to 1e-14)."""
         from cocoex.bare_problem import BareProblem
 
         return float(BareProblem("bbob", plain(self.f), 2, self.i).best_value())
 
 
 def functions(suite: str) -> tuple[int, ...]:
-    """The numbers of a suite's functions."""
+    """Return the numbers of a suite's functions."""
     return tuple(sorted(NOISE_FREE)) if suite == "bbob-noisy" else tuple(range(1, 25))
 
 
 def plain(f: int) -> int:
-    """The number of the function of bbob that this one is, less its noise."""
+    """Return the number of the bbob function without the noise."""
     return NOISE_FREE.get(f, f)
 
 
 def is_training(f: int) -> bool:
-    """Whether constants were chosen on this function, with noise or without."""
+    """Return True if constants were chosen on this function, with or without noise."""
     return plain(f) in TRAINING
 
 
 def is_multimodal(f: int) -> bool:
-    """Whether it is one of f15 to f24, with noise or without."""
+    """Return True for f15 to f24, with or without noise."""
     return plain(f) >= MULTIMODAL
 
 
 @contextmanager
 def opened(place: Place) -> Iterator[Any]:
-    """COCO's problem; a new suite each time, since that begins the noise of bbob-noisy anew."""
+    """Open a problem of COCO. Each call opens a new suite, which restarts the noise of bbob-noisy."""
     import cocoex
 
     index = place.f - 100 * place.noisy
@@ -105,7 +105,7 @@ def opened(place: Place) -> Iterator[Any]:
     problem = suite[0]
     try:
         if problem.id_triple != (place.f, place.d, place.i):
-            raise RuntimeError(f"`cocoex` opened {problem.id} for {place}.")
+            raise RuntimeError(f"Expected {place}, but `cocoex` opened {problem.id}.")
         yield problem
     finally:
         problem.free()

@@ -1,4 +1,4 @@
-"""The Markdown page, from the records alone: the same records give the same page."""
+"""Write the Markdown page from the records alone: the same records give the same page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coco_study.settings import Cell
 from coco_study.statistics import area, median, rank
 from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
 
-OURS = "slgh"
+SLGH = "slgh"
 
 READING, FIRST = "## How to read it", "Mean rank, test functions"
 """The text between these two headings is written by hand, and kept."""
@@ -39,11 +39,11 @@ it was not.
 """
 
 Pick = Callable[[int], bool]
-"""Which functions a table is over."""
+"""Predicate that selects the functions of a table."""
 
 
 def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
-    """The whole page; what `old` has under "How to read it" is kept."""
+    """Return the page. The text of `old` under "How to read it" is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
     everything = [column for column in columns_of(cells, chosen, training=None) if column.methods]
@@ -70,20 +70,20 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
 
 
 def section(title: str, columns: Sequence[Column], rows: list[list[str]]) -> Iterator[str]:
-    """A heading and a table, where there is something to show."""
+    """Yield a heading and a table, if there are columns."""
     if columns:
         yield f"## {title}\n"
         yield "\n".join(table(["", *(column.title for column in columns)], rows)) + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Markdown's."""
+    """Format a Markdown table."""
     aligned = ["---", *["---:"] * (len(heads) - 1)]
     return [f"| {' | '.join(row)} |" for row in [heads, aligned, *rows]]
 
 
 def rank_rows(columns: Sequence[Column], pick: Pick) -> list[list[str]]:
-    """A method's mean rank in each column, then N and CD."""
+    """Return the mean rank of each method in each column, then CD and N."""
     rankings = [
         rank(column.runs, column.methods, [place for place in column.places if pick(place.f)], column.budget)
         for column in columns
@@ -106,24 +106,24 @@ def rank_rows(columns: Sequence[Column], pick: Pick) -> list[list[str]]:
 
 
 def duel_rows(columns: Sequence[Column]) -> list[list[str]]:
-    """On how many functions ours is better, and worse, than each peer."""
-    peers = [name for name in _names(columns) if name != OURS]
+    """Count the functions where slgh is better, and worse, than each peer."""
+    peers = [name for name in _names(columns) if name != SLGH]
     return [[name, *(_duel(column, name) for column in columns)] for name in peers]
 
 
 def _duel(column: Column, peer: str) -> str:
-    if not {OURS, peer} <= set(column.methods):
+    if not {SLGH, peer} <= set(column.methods):
         return ""
     better = worse = 0
     for f in column.functions:
         places = [place for place in column.places if place.f == f]
-        ours, theirs = (median(column.runs, name, places, column.budget) for name in (OURS, peer))
-        better, worse = better + (ours < theirs), worse + (theirs < ours)
+        value, peer_value = (median(column.runs, name, places, column.budget) for name in (SLGH, peer))
+        better, worse = better + (value < peer_value), worse + (peer_value < value)
     return f"{better}, {worse}"
 
 
 def area_rows(columns: Sequence[Column]) -> list[list[str]]:
-    """A method's mean area in each column."""
+    """Return the mean area of each method in each column."""
     areas = [
         {
             name: float(np.mean([area(column.runs[name, place], column.budget) for place in column.places]))
@@ -135,7 +135,7 @@ def area_rows(columns: Sequence[Column]) -> list[list[str]]:
 
 
 def medians(column: Column, which: str) -> Iterator[str]:
-    """The median f - fopt of each method on each function."""
+    """Yield a table with the median f - fopt of each method on each function."""
     yield f"## Median f - fopt, {column.title}, {which} functions\n"
     rows = []
     for f in column.functions:
@@ -146,7 +146,7 @@ def medians(column: Column, which: str) -> Iterator[str]:
 
 
 def missing(columns: Iterable[Column], chosen: Chosen) -> Iterator[str]:
-    """Who was begun and not finished where, and is therefore not compared there."""
+    """Yield a note on each method that has not been run on all problems of a column. It is not compared there."""
     counted: dict[tuple[str, str], tuple[int, int]] = {}
     for column in columns:
         for name in chosen:
@@ -155,11 +155,11 @@ def missing(columns: Iterable[Column], chosen: Chosen) -> Iterator[str]:
                 had, all_of = counted.get((name, column.title), (0, 0))
                 counted[name, column.title] = had + count, all_of + len(column.places)
     for (name, title), (count, all_of) in counted.items():
-        yield f"Left out since incomplete: {name} at {title} ({count} of {all_of} problems).\n"
+        yield f"Left out because incomplete: {name} at {title} ({count} of {all_of} problems).\n"
 
 
 def _names(columns: Sequence[Column]) -> list[str]:
-    """Methods of any column, in their order."""
+    """Return the methods of all columns, in order."""
     return [name for name in columns[0].chosen if any(name in column.methods for column in columns)] if columns else []
 
 

@@ -1,4 +1,4 @@
-"""The paper's method tuned once, on the training functions: its t1, step and number of samples."""
+"""Tune the paper's method once, on the training functions: t1, step and number of samples."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from coco_study.statistics import rank
 from coco_study.suites import TRAINING, Place
 
 STEPS = tuple(10.0**-k for k in range(7))
-"""In units of the box's width / (d + 4). Gradients of BBOB's functions differ by a factor of 10^7, hence so many."""
+"""Step sizes in units of the box's width / (d + 4). BBOB's gradients vary by a factor of 10^7."""
 
 FIRST_RADII = (0.025, 0.1, 0.25, 0.5)
-"""t1 in units of the box's width."""
+"""Values of t1 in units of the box's width."""
 
 SAMPLES = (2, 5, 20)
 
 D, TIMES, INSTANCES = 20, 500, (1, 2)
-"""Where it is tuned: the middle budget of the smallest cell."""
+"""Dimension, budget and instances for tuning: the middle budget of the smallest cell."""
 
 
 def grid(base: Method) -> list[Method]:
-    """The candidates, each a method named by its settings."""
+    """Return the candidates, each a method named after its settings."""
     return [
         replace(
             base,
@@ -38,13 +38,13 @@ def grid(base: Method) -> list[Method]:
 
 
 def jobs(candidates: Sequence[Method]) -> list[Job]:
-    """All candidates on all training problems."""
+    """Return the runs of all candidates on all training problems."""
     places = [Place(suite="bbob", d=D, f=f, i=i) for f in TRAINING for i in INSTANCES]
     return [Job(method=method, place=place, budgets=(TIMES * D,)) for method in candidates for place in places]
 
 
 def conclude(candidates: Sequence[Method], found: Sequence[Record]) -> tuple[list[str], dict[str, Any]]:
-    """The mean ranks, best first, as lines, and what is to be set."""
+    """Return the mean ranks as lines, best first, and the best settings."""
     runs = {(record.method, record.place): record for record in found}
     places = sorted({record.place for record in found})
     ranking = rank(runs, [method.name for method in candidates], places, TIMES * D).ranks

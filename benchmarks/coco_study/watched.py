@@ -1,9 +1,9 @@
-"""A problem that counts, stops at the budget, and remembers when it was how good.
+"""Count evaluations, stop at the budget, and record the quality reached.
 
-On bbob and bbob-largescale the quality is the best f so far, less fopt. On bbob-noisy it is the best *noise-free* f of
-the points evaluated so far, as COCO's own post-processing has it: `cocoex` shows it to its observer alone (the noisy
-values, and `best_observed_fvalue1`, are of no use: the best of many noisy values is below fopt), so it is read from
-the observer's files.
+On bbob and bbob-largescale the quality is the best f so far, minus fopt. On bbob-noisy it is the best *noise-free* f
+of the evaluated points, as in COCO's own post-processing. `cocoex` reports noise-free values to its observer only, so
+they are read from the observer's files. The noisy values and `best_observed_fvalue1` are no substitute: the best of
+many noisy values is below fopt.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from coco_study.suites import LOWER, TARGETS, UPPER, Place, opened
 
 Array = NDArray[np.float64]
 Run = Callable[["Watched", Array, Array, Array, int, int], object]
-"""A method: it is given fun, x0, lower, upper, budget and seed, and calls fun until that raises `Spent`."""
+"""A method takes fun, x0, lower, upper, budget and seed, and calls fun until that raises `Spent`."""
 
 OBSERVED = "number_target_triggers: 20 base_evaluation_triggers: 1,2,5"
-"""A line when a twentieth of a decade is reached, all targets among them; and at 1, 2, 5, 10, ... times d."""
+"""Log at each twentieth of a decade of f - fopt, which includes all targets, and at 1, 2, 5, 10, ... times d."""
 
 
 class Spent(Exception):
-    """The budget is used up, or nothing is left to reach."""
+    """The budget is spent, or the last target is reached."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a run has shown: f - fopt at each budget, and the evaluation that reached each target."""
+    """Outcome of a run: f - fopt at each budget, and the evaluation that reached each target."""
 
     at: list[float]
     hits: list[int]
@@ -45,9 +45,9 @@ class Outcome:
 
 
 class Watched:
-    """A function to minimize for `budgets[-1]` evaluations at most.
+    """Function to minimize with at most `budgets[-1]` evaluations.
 
-    It ends early where the last target is reached: values below it are all the same to the tables.
+    A run ends when the last target is reached, since the tables do not distinguish smaller values.
     """
 
     def __init__(self, problem: Any, *, fopt: float, budgets: Sequence[int], noisy: bool = False) -> None:
@@ -71,13 +71,13 @@ class Watched:
         return gap + self.fopt
 
     def outcome(self) -> Outcome:
-        """What was reached, budgets that were not needed included."""
+        """Return the outcome. Budgets that were not needed have the last value."""
         at = self.at + [self.best] * (len(self.budgets) - len(self.at))
         return Outcome(at=at, hits=self.hits, evaluations=self.count)
 
 
 def read_observed(folder: Path, budgets: Sequence[int], evaluations: int) -> Outcome:
-    """The same from the files of COCO's observer: evaluations, and the best noise-free f - fopt so far."""
+    """Return the outcome from the files of COCO's observer: evaluations, and the best noise-free f - fopt so far."""
     lines = [
         line.split(maxsplit=3)
         for file in [*folder.rglob("*.dat"), *folder.rglob("*.tdat")]
@@ -91,7 +91,7 @@ def read_observed(folder: Path, budgets: Sequence[int], evaluations: int) -> Out
 
 
 def observe(problem: Any, place: Place, name: str, folder: Path) -> None:
-    """Have COCO's observer write into a folder; its files are complete once the problem is freed."""
+    """Let COCO's observer write into a folder. Its files are complete when the problem is freed."""
     import cocoex
 
     cocoex.log_level("warning")
@@ -100,7 +100,7 @@ def observe(problem: Any, place: Place, name: str, folder: Path) -> None:
 
 
 def watch(run: Run, place: Place, budgets: Sequence[int], *, name: str, keep: Path | None = None) -> Outcome:
-    """Have a method minimize a problem. `keep`: a folder for the observer's files, complete or not there."""
+    """Minimize a problem with a method. `keep` is a folder for the observer's files: complete, or not created."""
     with tempfile.TemporaryDirectory() as scratch:
         with opened(place) as problem:
             if place.noisy or keep is not None:
