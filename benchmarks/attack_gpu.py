@@ -1,9 +1,9 @@
-"""How long an iteration of the attack takes on a GPU, what the chip could do at best, and where the time goes.
+"""Time an iteration of the attack on a GPU, and compare it with the peak rate of the chip, kernel by kernel.
 
     python benchmarks/attack_gpu.py            needs CUDA; prints Markdown
 
-At B images with M directions an iteration asks the network about B * (M + 1) images. Times are of whole runs, of which
-a shorter one is subtracted, so that capturing the graph does not count.
+With B images and M directions, an iteration evaluates the network on B * (M + 1) images. The time of a shorter run is
+subtracted, so that capturing the graph does not count.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import NETWORKS, Network, NetworkSpec, network
 
 PEAK = 66.9e12
-"""Multiplications and additions a second of an H200 in float32 without tensor cores, as NVIDIA states it."""
+"""Peak float32 rate of an H200 without tensor cores, in operations per second, as stated by NVIDIA."""
 
 
 def flops(spec: NetworkSpec) -> int:
-    """Multiplications and additions for one image."""
+    """Return the number of multiplications and additions for one image."""
     a, half = spec.dataset.side - 2, (spec.dataset.side - 4) // 2
     convolutions = [
         (a, spec.dataset.channels, spec.c1),
@@ -39,7 +39,7 @@ def flops(spec: NetworkSpec) -> int:
 
 
 def replayed(work: Any, times: int = 30) -> float:
-    """Milliseconds of `work`, captured as a graph and replayed."""
+    """Return the milliseconds of `work`, captured as a graph and replayed."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -62,7 +62,7 @@ def replayed(work: Any, times: int = 30) -> float:
 
 
 def an_iteration(name: str, net: Network, B: int, M: int, n: int = 1500) -> float:
-    """Milliseconds of an iteration of ZOSLGH_r."""
+    """Return the milliseconds of an iteration of ZOSLGH_r."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
     params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
@@ -82,14 +82,14 @@ def an_iteration(name: str, net: Network, B: int, M: int, n: int = 1500) -> floa
 
 
 def plain(net: Network, x: torch.Tensor) -> torch.Tensor:
-    """The network by PyTorch's own layers."""
+    """Evaluate the network with PyTorch's own layers."""
     x = net.pool(net.conv2(net.conv1(x).relu()).relu())
     x = net.pool(net.conv4(net.conv3(x).relu()).relu())
     return net.dense3(net.dense2(net.dense1(x.flatten(1)).relu()).relu())
 
 
 def where_time_goes(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float]]:
-    """(kernel, microseconds an iteration) of the kernels that take the most."""
+    """Return (kernel, microseconds per iteration) of the slowest kernels."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
     params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
@@ -117,7 +117,7 @@ def main() -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     B, M = options.images, options.samples
     N = B * (M + 1)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, B = {B}, M = {M}: {N} images an iteration\n")
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, B = {B}, M = {M}: {N} images per iteration\n")
     print("| | " + " | ".join(NETWORKS[name].dataset.title for name in NETWORKS) + " |\n|---|" + "---|" * len(NETWORKS))
     rows: dict[str, list[str]] = {}
 
@@ -130,7 +130,7 @@ def main() -> None:
         x = torch.rand(N, *spec.dataset.shape, device="cuda") - 0.5
         iteration = an_iteration(name, net, B, M)
         with torch.no_grad():
-            ours, theirs = replayed(lambda net=net, x=x: net(x)), replayed(lambda net=net, x=x: plain(net, x))
+            slgh_ms, cudnn_ms = replayed(lambda net=net, x=x: net(x)), replayed(lambda net=net, x=x: plain(net, x))
             exact = plain(network(name).cuda().double(), x.double())
 
             def error(found: torch.Tensor, exact: torch.Tensor = exact) -> str:
@@ -141,22 +141,22 @@ def main() -> None:
             coarse = plain(net, x)
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         work = flops(spec) * N
-        put("an iteration of ZOSLGH_r, ms", f"**{iteration:.2f}**")
-        put("the network in it, our kernels, ms", f"{ours:.2f}")
-        put("the network by cuDNN and cuBLAS, float32, ms", f"{theirs:.2f}")
-        put("arithmetic of the network, GFLOP", f"{work / 1e9:.1f}")
-        put("at the float32 peak of 66.9 TFLOP/s, ms", f"{work / PEAK * 1e3:.2f}")
-        put("share of that peak, whole iteration", f"{work / PEAK * 1e3 / iteration:.0%}")
-        put("share of that peak, our network", f"{work / PEAK * 1e3 / ours:.0%}")
-        put("share of that peak, cuDNN's", f"{work / PEAK * 1e3 / theirs:.0%}")
-        put("largest error of the logits, our kernels", errors[0])
-        put("cuDNN in float32", errors[1])
-        put("cuDNN in TF32", error(coarse))
+        put("one iteration of ZOSLGH_r, ms", f"**{iteration:.2f}**")
+        put("network alone, kernels of slgh, ms", f"{slgh_ms:.2f}")
+        put("network alone, cuDNN and cuBLAS in float32, ms", f"{cudnn_ms:.2f}")
+        put("operations of the network, GFLOP", f"{work / 1e9:.1f}")
+        put("time at the float32 peak of 66.9 TFLOP/s, ms", f"{work / PEAK * 1e3:.2f}")
+        put("share of the peak, whole iteration", f"{work / PEAK * 1e3 / iteration:.0%}")
+        put("share of the peak, kernels of slgh", f"{work / PEAK * 1e3 / slgh_ms:.0%}")
+        put("share of the peak, cuDNN", f"{work / PEAK * 1e3 / cudnn_ms:.0%}")
+        put("largest error of the logits, kernels of slgh", errors[0])
+        put("largest error of the logits, cuDNN in float32", errors[1])
+        put("largest error of the logits, cuDNN in TF32", error(coarse))
         profiles[name] = where_time_goes(name, net, B, M)
     for row, cells in rows.items():
         print(f"| {row} | " + " | ".join(cells) + " |")
     for name, kernels in profiles.items():
-        print(f"\n{NETWORKS[name].dataset.title}, microseconds an iteration by kernel:\n\n| kernel | µs |\n|---|---|")
+        print(f"\n{NETWORKS[name].dataset.title}, microseconds per iteration by kernel:\n\n| kernel | µs |\n|---|---|")
         for kernel, spent in kernels:
             print(f"| `{kernel[:70]}` | {spent:.1f} |")
 

@@ -1,22 +1,21 @@
-"""Ours beside the black-box attacks of ART, foolbox and torchattacks: the same network, images and queries.
+"""Compare slgh with the black-box attacks of ART, foolbox and torchattacks on one network, with equal queries.
 
-The shipped MNIST network and the first shipped images, untargeted, pixels in [0, 1]. A model that counts stands between
-the network and the attack, and answers no more once the budget is spent. What a peer found is the least distorted
-adversarial image that it asked about or returned within the budget, whether it would have returned that one or not;
-what we found is what `attack` returns. An image outside [0, 1] counts as what it is when it is clipped.
+The network is the MNIST network of the package, the images are the first ones of the package, untargeted, with pixels
+in [0, 1]. A wrapper around the network counts the queries and raises once the budget is spent. A peer is credited with
+the least distorted adversarial image that it evaluated or returned within the budget. slgh is credited with the image
+that `attack` returns. Images outside [0, 1] are clipped.
 
-Peers are called with one image at a time, so that queries can be told apart; ours attacks all images at once.
+Peers are called with one image at a time, so that queries can be counted per image. slgh attacks all images at once.
 
-Run `python benchmarks/attack_peers.py --markdown benchmarks/attack_peers.md`: a job for each attack and budget, each
-kept in a JSON file as soon as it has ended, so that a run that was broken off goes on. One thread, about half an hour;
-`--budget 20000` takes longer.
+Run `python benchmarks/attack_peers.py --markdown benchmarks/attack_peers.md`. Each attack and budget is stored in a
+JSON file when it ends, so an interrupted run continues. It takes about half an hour on one thread. `--budget 20000`
+takes longer.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -42,39 +41,39 @@ from slgh.paper.networks.networks import network
 
 try:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # foolbox imports from a namespace of SciPy that is to go
+        warnings.simplefilter("ignore", DeprecationWarning)  # foolbox imports from a deprecated namespace of SciPy
         import foolbox
     import torchattacks
     from art.attacks.evasion import HopSkipJump, SquareAttack, ZooAttack
     from art.estimators.classification import PyTorchClassifier
 except ImportError as missing:
     raise SystemExit(
-        f'{missing.name} is missing: pip install -c constraints.txt -e ".[bench]" && '
+        f'{missing.name} is missing. Run pip install -c constraints.txt -e ".[bench]" && '
         "pip install --no-deps -c constraints.txt torchattacks"
     ) from None
 
 BUDGETS = (1_000, 5_000)
 RADII = (2.0, 3.0)
-"""L2 radii: of the attacks that need one, and of the columns that count the images within them."""
+"""L2 radii of the attacks that need one, and of the columns that count the images within them."""
 
 FIRST_EPSILON, SHRINK = 5.0, 0.9
-"""Where an attack that needs a radius begins, and how much closer than what it has found it is sent to look next."""
+"""First radius of an attack that needs one, and the factor between the distortion found and the next radius."""
 
 READING = "## How to read it"
-"""Where the words begin that `--markdown` leaves as they are."""
+"""The text from this heading on is written by hand. `--markdown` keeps it."""
 
 
 def clock() -> float:
-    """Seconds of the processor, which on an idle machine are those of the wall (one thread); with CUDA of the wall."""
+    """Return CPU seconds, which equal wall seconds on an idle machine (one thread). With CUDA, return wall seconds."""
     return time.perf_counter() if torch.cuda.is_initialized() else time.process_time()
 
 
 class Spent(Exception):
-    """The budget is used up."""
+    """The budget is spent."""
 
 
 class Clocked(nn.Module):
-    """The shipped MNIST network for pixels in [0, 1], counting images and the seconds that it takes itself."""
+    """The MNIST network of the package for pixels in [0, 1]. It counts images and its own seconds."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
@@ -91,16 +90,16 @@ class Clocked(nn.Module):
 
 
 class Watched(Clocked):
-    """The network under an attack on one image: it remembers the best that was asked, and stops at the last budget."""
+    """The network under an attack on one image. It stores the best image evaluated, and stops at the last budget."""
 
     def __init__(self, net: nn.Module, image: Tensor, label: int, budgets: list[int]) -> None:
         super().__init__(net)
         self.image, self.label, self.budgets = image, label, budgets
         self.started = clock()
         self.curve: list[tuple[int, float]] = []
-        """Each time that a less distorted adversarial image was asked about: at which query, and its squared L2."""
+        """Improvements: the query that evaluated a less distorted adversarial image, and its squared L2."""
         self.reached: dict[int, tuple[float, float]] = {}
-        """When each budget was reached: seconds since the beginning, and those of the network."""
+        """Seconds since the start, in all and in the network, when each budget was reached."""
 
     @property
     def least(self) -> float:
@@ -123,13 +122,13 @@ class Watched(Clocked):
         return clock() - self.started, self.seconds
 
     def end(self) -> None:
-        """The attack leaves the rest of its budget."""
+        """End the attack before its budget is spent."""
         for budget in self.budgets:
             self.reached.setdefault(budget, self.now())
 
     @torch.no_grad()
     def remember(self, x: Tensor, answer: Tensor, before: int) -> None:
-        """Keep what fools the network, in the order of asking."""
+        """Store the images that fool the network, in the order of evaluation."""
         fooled = (answer.argmax(dim=1) != self.label) & x.isfinite().flatten(1).all(dim=1)
         clipped = x.clamp(0, 1)
         squared = (clipped - self.image).square().flatten(1).sum(dim=1)
@@ -139,7 +138,7 @@ class Watched(Clocked):
                 self.curve.append((before + i + 1, float(squared[i])))
 
     def found(self, budget: int) -> dict[str, Any]:
-        """What there was within a budget."""
+        """Return what was found within a budget."""
         within = [point for point in self.curve if point[0] <= budget]
         seconds, own = self.reached[budget]
         return {
@@ -152,14 +151,14 @@ class Watched(Clocked):
 
 
 Run = Callable[[Watched, Tensor, Tensor, int], Any]
-"""A peer's attack: on the model, an image (1, ...), its label (1,), and the budget that is left."""
+"""Attack of a peer: takes the model, an image (1, ...), its label (1,), and the remaining budget."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
     """An attack of another library, run until the budget is spent.
 
-    `planned`: whether it goes about it otherwise with another budget. If not, one run shows all budgets.
+    `planned` is True if the attack behaves differently with another budget. If False, one run covers all budgets.
     """
 
     library: str
@@ -169,7 +168,7 @@ class Peer:
     planned: bool = False
 
     def measure(self, net: nn.Module, images: Tensor, labels: Tensor, budgets: list[int], seed: int) -> Iterator[Any]:
-        """Of each budget, what was found for each image."""
+        """Yield for each budget the records of all images."""
         groups = [[budget] for budget in budgets] if self.planned else [budgets]
         for group in groups:
             models = [self.attacked(net, images[i], labels[i], group, seed) for i in range(len(labels))]
@@ -177,7 +176,7 @@ class Peer:
                 yield budget, [model.found(budget) for model in models]
 
     def attacked(self, net: nn.Module, image: Tensor, label: Tensor, budgets: list[int], seed: int) -> Watched:
-        """The model after the attack on one image."""
+        """Return the model after the attack on one image."""
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002, the libraries draw from it
         torch.manual_seed(seed)
@@ -193,8 +192,8 @@ class Peer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ours:
-    """One of our methods, on all images at once, polishing to the end."""
+class SlghAttack:
+    """A method of slgh, on all images at once, until the budget is spent."""
 
     about: str
     params: dict[str, Any]
@@ -202,7 +201,7 @@ class Ours:
     sees: str = "scores"
 
     def measure(self, net: nn.Module, images: Tensor, labels: Tensor, budgets: list[int], seed: int) -> Iterator[Any]:
-        """Of each budget, what was found for each image."""
+        """Yield for each budget the records of all images."""
         B = len(labels)
         for budget in budgets:
             model, started = Clocked(net), clock()
@@ -227,12 +226,12 @@ class Ours:
             )
 
 
-def of_paper(method: str) -> Ours:
-    return Ours(about="the paper's parameters", params={"method": method, **PAPER["mnist"].parameters(method)})
+def paper_attack(method: str) -> SlghAttack:
+    return SlghAttack(about="the paper's parameters", params={"method": method, **PAPER["mnist"].parameters(method)})
 
 
 def classifier(model: nn.Module) -> Any:
-    """A model as ART wants it."""
+    """Wrap a model for ART."""
     device = "gpu" if next(model.parameters()).device.type == "cuda" else "cpu"
     return PyTorchClassifier(
         model=model,
@@ -245,7 +244,7 @@ def classifier(model: nn.Module) -> Any:
 
 
 def art_square(model: Watched, x: Tensor, y: Tensor, budget: int, epsilon: float) -> Any:
-    # It asks three times an iteration: whether it has succeeded, and for the loss before and after the change.
+    # It makes three queries per iteration: for success, and for the loss before and after the change.
     made = SquareAttack(classifier(model), norm=2, eps=epsilon, max_iter=max(1, budget // 3), verbose=False)
     with np.errstate(divide="ignore", invalid="ignore"):  # it divides by the norm of a perturbation, which may be 0
         return made.generate(x.cpu().numpy(), y.cpu().numpy())
@@ -288,13 +287,13 @@ def torchattacks_pixle(model: Watched, x: Tensor, y: Tensor, budget: int) -> Any
 
 
 def square_within(library: str, within: Callable[..., Any], radius: float) -> Peer:
-    """An attack that needs a radius, with one, until it finds something."""
+    """Return an attack with a given radius that runs until it succeeds."""
     run = partial(within, epsilon=radius)
     return Peer(library=library, sees="scores", about=f"radius {radius:g}", run=run, planned=True)
 
 
 def closer_and_closer(within: Callable[..., Any]) -> Run:
-    """Look for small perturbations with an attack that needs a radius: after each success a smaller one."""
+    """Search for small perturbations with an attack that needs a radius: reduce the radius after each success."""
 
     def run(model: Watched, x: Tensor, y: Tensor, budget: int) -> Any:
         epsilon, before = FIRST_EPSILON, float("inf")
@@ -307,20 +306,20 @@ def closer_and_closer(within: Callable[..., Any]) -> Run:
     return run
 
 
-_SMALLER = f"radius {FIRST_EPSILON:g}, then {SHRINK:g} times what it found, as long as it finds"
+_SMALLER = f"radius {FIRST_EPSILON:g}, then {SHRINK:g} times the distortion found, while it succeeds"
 
-ATTACKS: dict[str, Ours | Peer] = {
-    "slgh": Ours(about="default settings", params={}),
-    "zoslgh_r": of_paper("zoslgh_r"),
-    "zoslgh_d": of_paper("zoslgh_d"),
-    "zosgd": of_paper("zosgd"),
-    "zoadamm": of_paper("zoadamm"),
+ATTACKS: dict[str, SlghAttack | Peer] = {
+    "slgh": SlghAttack(about="default settings", params={}),
+    "zoslgh_r": paper_attack("zoslgh_r"),
+    "zoslgh_d": paper_attack("zoslgh_d"),
+    "zosgd": paper_attack("zosgd"),
+    "zoadamm": paper_attack("zoadamm"),
     "art-square": Peer(library="ART", sees="scores", about=_SMALLER, run=closer_and_closer(art_square), planned=True),
     "art-square-3": square_within("ART", art_square, 3.0),
     "art-zoo": Peer(
         library="ART",
         sees="scores",
-        about="constant 10, no resizing, never aborted, the rest as by default",
+        about="constant 10, no resizing, never aborted, defaults otherwise",
         run=art_zoo,
     ),
     "art-hopskipjump": Peer(library="ART", sees="classes", about="default settings", run=art_hop_skip_jump),
@@ -334,7 +333,7 @@ ATTACKS: dict[str, Ours | Peer] = {
     "torchattacks-pixle": Peer(
         library="torchattacks",
         sees="scores",
-        about="default settings; moves few pixels, and does not look at L2",
+        about="default settings; changes few pixels, ignores L2",
         run=torchattacks_pixle,
     ),
 }
@@ -346,16 +345,18 @@ COLUMNS = (
     *(f"L2 <= {radius:g}" for radius in RADII),
     "median L2²",
     "mean L2², successes",
-    "mean L2², same images",
+    "mean L2², common images",
     "queries",
-    "to the first",
-    "s an image",
-    "in the network",
+    "median first success",
+    "s per image",
+    "s in the network",
 )
+TERMINAL_COLUMNS = ("attack", "success", "median L2²", "queries", "s per image")
+"""Columns that fit 80 characters. The page has all."""
 
 
 def figures(records: list[dict[str, Any]], common: NDArray[np.intp]) -> list[str]:
-    """The figures of a row: successes, distortions, queries and seconds. A failure counts as infinite in the median."""
+    """Format a row: successes, distortions, queries and seconds. A failure counts as infinite in the median."""
     squared = np.array([np.inf if r["squared"] is None else r["squared"] for r in records])
     success = np.isfinite(squared)
     first = [r["first"] for r in records if r["first"] is not None]
@@ -378,13 +379,13 @@ def figures(records: list[dict[str, Any]], common: NDArray[np.intp]) -> list[str
 
 
 def images_in_common(found: dict[str, list[dict[str, Any]]]) -> NDArray[np.intp]:
-    """The images on which every attack succeeds, of those that succeed on half of the images at least."""
+    """Return the images that all attacks fool, ignoring attacks that fool less than half of the images."""
     success = np.array([[r["squared"] is not None for r in records] for records in found.values()])
     return np.flatnonzero(success[success.mean(axis=1) >= 0.5].all(axis=0))
 
 
 class Store:
-    """A folder with a JSON file for each attack and budget, valid for the same settings."""
+    """Folder with a JSON file for each attack and budget. A file with other settings is ignored."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.folder, self.settings = folder, settings
@@ -411,19 +412,19 @@ class Store:
 
 
 def tables(store: Store, names: list[str], budgets: list[int]) -> Iterator[tuple[str, list[list[str]]]]:
-    """For each budget a title and its rows."""
+    """Yield a title and the rows for each budget."""
     for budget in budgets:
         found = {name: kept for name in names if (kept := store.read(name, budget)) is not None}
         common = images_in_common(found)
         rows = [[name, ATTACKS[name].sees, *figures(records, common)] for name, records in found.items()]
-        yield f"{budget:,} queries an image (the same images: {len(common)})", rows
+        yield f"{budget:,} queries per image ({len(common)} common images)", rows
 
 
 def markdown_text(found: list[tuple[str, list[list[str]]]], settings: dict[str, Any], command: str) -> str:
     lines = [
-        "# The attack beside those of ART, foolbox and torchattacks",
+        "# slgh compared with attacks of ART, foolbox and torchattacks",
         "",
-        f"Written by `{command}`; MNIST, the shipped network, the first {settings['images']} shipped images, seed "
+        f"Command: `{command}`. MNIST, the network of the package, its first {settings['images']} images, seed "
         f"{settings['seed']}, {settings['device']}, one thread.",
         ", ".join(f"{name} {version(name)}" for name in ("slgh", "torch", *LIBRARIES)) + ".",
         "",
@@ -440,23 +441,25 @@ LIBRARIES = ("adversarial-robustness-toolbox", "foolbox", "torchattacks")
 
 
 def main(
-    images: Annotated[int, typer.Option(help="How many of the shipped images.")] = 10,
-    skip: Annotated[int, typer.Option(help="Leave out so many images first: other images to choose settings on.")] = 0,
-    budget: Annotated[list[int] | None, typer.Option(help="Queries an image; may be repeated.")] = None,
-    attacks: Annotated[list[str] | None, typer.Option(help="Only this attack; may be repeated.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
+    images: Annotated[int, typer.Option(help="Number of images of the package.")] = 10,
+    skip: Annotated[
+        int, typer.Option(help="Skip this many images first, for example to choose settings on other images.")
+    ] = 0,
+    budget: Annotated[list[int] | None, typer.Option(help="Queries per image. May be repeated.")] = None,
+    attacks: Annotated[list[str] | None, typer.Option(help="Run only this attack. May be repeated.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seed: int = 0,
-    folder: Annotated[Path, typer.Option(help="Where what was measured is kept.")] = Path("out/attack_peers"),
-    fresh: Annotated[bool, typer.Option(help="Measure again what is kept.")] = False,
+    folder: Annotated[Path, typer.Option(help="Folder of the stored results.")] = Path("out/attack_peers"),
+    fresh: Annotated[bool, typer.Option(help="Ignore stored results.")] = False,
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
 ) -> None:
-    """Measure what is not kept yet, and print."""
+    """Run the attacks without a stored result, and print the tables."""
     torch.set_num_threads(1)
     budgets, names = sorted(budget or BUDGETS), attacks or list(ATTACKS)
     if unknown := set(names) - set(ATTACKS):
-        raise SystemExit(f"--attacks must be among {', '.join(ATTACKS)}; got {', '.join(sorted(unknown))}.")
+        raise SystemExit(f"--attacks must be among {', '.join(ATTACKS)}, got {', '.join(sorted(unknown))}.")
     settings = {"images": images, "skip": skip, "seed": seed, "device": device}
-    store, console = Store(folder, settings), Console(width=None if sys.stdout.isatty() else 180)
+    store, console = Store(folder, settings), Console()
     net, chosen = network("mnist").to(device), shipped_images("mnist")
     taken = slice(skip, skip + images)
     x = torch.tensor(chosen.images[taken] / np.float32(255), device=device)
@@ -469,9 +472,10 @@ def main(
             console.print(f"{name}, {each:,} queries: {figures(records, np.arange(0))[0]} in {spent:.0f} s")
     found = list(tables(store, names, budgets))
     for title, rows in found:
-        table = Table(*COLUMNS, title=title)
+        shown = [COLUMNS.index(name) for name in TERMINAL_COLUMNS]
+        table = Table(*TERMINAL_COLUMNS, title=title)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(row[i] for i in shown))
         console.print(table)
     if markdown:
         kept = markdown.read_text() if markdown.exists() else ""

@@ -1,14 +1,13 @@
 """Compare slgh with five other optimizers in bad situations, for docs/reliability.md.
 
-    python benchmarks/bad_values.py                              all cells, the record and the page
-    python benchmarks/bad_values.py --libraries slgh             one column; the others stay as recorded
-    python benchmarks/bad_values.py --rows ctrl_c,nan_region     some rows
+    python benchmarks/bad_values.py                              run all cells, write the record and the page
+    python benchmarks/bad_values.py --libraries slgh             run one column; the others stay as recorded
+    python benchmarks/bad_values.py --rows ctrl_c,nan_region     run some rows
     python benchmarks/bad_values.py --rows ctrl_c --print        print only, and change no file
-    python benchmarks/bad_values.py page                         the page from the record
+    python benchmarks/bad_values.py page                         write the page from the record
 
-The rows are in `benchmarks/bad_values_study/rows.py`, how each library is called in `libraries.py` beside it, and what
-is done and judged in `cases.py`. Each cell runs in a process of its own with a time limit. The record is
-`benchmarks/bad_values.json`.
+`benchmarks/bad_values_study/rows.py` lists the rows, `libraries.py` beside it calls the libraries, and `cases.py` runs
+and judges the cases. Each cell runs in its own process with a time limit. The record is `benchmarks/bad_values.json`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reliability.md"
 
 
 def run(rows: Sequence[str], libraries: Sequence[str], *, jobs: int, limit: float) -> dict[str, dict[str, Any]]:
-    """Try the cells, print them, and return the outcomes by row and library."""
+    """Run the cells, print them, and return the outcomes by row and library."""
     cells = [(row, name) for row in rows for name in libraries]
     found: dict[str, dict[str, Any]] = {row: {} for row in rows}
     with ThreadPoolExecutor(jobs) as pool:
@@ -57,9 +56,9 @@ def read_record() -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     words = sys.argv[1:] if words is None else list(words)
-    # The two internal commands that the processes of a cell are started with.
+    # Internal commands that start the processes of a cell.
     if words[:1] == ["cell"]:
         cell(words[1], words[2], Path(words[3]), Path(words[4]))
     if words[:1] == ["child"]:
@@ -67,9 +66,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", nargs="?", choices=["run", "page"], default="run")
-    parser.add_argument("--rows", default=",".join(row.name for row in ROWS), help="Rows, all if none are given.")
-    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="Libraries, all if none are given.")
-    parser.add_argument("--jobs", type=int, default=2, help="Cells at the same time: one that hangs takes no core.")
+    parser.add_argument("--rows", default=",".join(row.name for row in ROWS), help="Rows. Default: all.")
+    parser.add_argument("--libraries", default=",".join(LIBRARIES), help="Libraries. Default: all.")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="Number of concurrent cells. A cell that hangs uses no core."
+    )
     parser.add_argument("--limit", type=float, default=LIMIT, help="Seconds per cell.")
     parser.add_argument("--print", action="store_true", help="Print only, and change no file.")
     options = parser.parse_args(words)
@@ -78,7 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
         libraries = options.libraries.split(",")
         for name in libraries:
             if find_spec(LIBRARIES[name].package) is None:
-                raise SystemExit(f'{name} is missing: pip install -c constraints.txt -e ".[bench]"')
+                raise SystemExit(f'{name} is missing. Run pip install -c constraints.txt -e ".[bench]"')
         found = run(options.rows.split(","), libraries, jobs=options.jobs, limit=options.limit)
         if options.print:
             return 0

@@ -1,6 +1,6 @@
-"""What one GPU gives: graphs against eager, an iteration against its memory traffic, many problems against NumPy.
+"""Time iterations on one GPU: graphs and eager PyTorch, the limit set by memory traffic, and many problems on NumPy.
 
-Run `python benchmarks/gpu.py` on a machine with a CUDA device; every figure is measured in that run. `--profile` lists
+Run `python benchmarks/gpu.py` on a machine with a CUDA device. Every figure is measured in that run. `--profile` lists
 the kernels of one iteration instead.
 """
 
@@ -25,11 +25,11 @@ import slgh
 
 jax.config.update("jax_enable_x64", True)
 
-OURS: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": 10, "seed": 0}
+SLGH: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": 10, "seed": 0}
 
 
 def length(x: Any) -> Any:
-    """A cheap objective: one pass over the points, for torch without a temporary array."""
+    """Cheap objective: one pass over the points, for torch without a temporary array."""
     if isinstance(x, torch.Tensor):
         return torch.linalg.vector_norm(x, dim=-1)
     xp = np if isinstance(x, np.ndarray) else jnp
@@ -40,18 +40,18 @@ class Row(NamedTuple):
     """A line of the table."""
 
     measure: str
-    ours: str
+    slgh_time: str
     reference: str
     ratio: float
     target: str
 
 
 def seconds_an_iteration(x0: Any, low: int, high: int, repeats: int = 5, **options: Any) -> float:
-    """Median time of an iteration, by the difference between runs of two lengths, so that starting costs drop out."""
+    """Return the median time per iteration. Runs of two lengths are subtracted, so that start-up does not count."""
 
     def run(n: int) -> float:
         started = time.perf_counter()
-        slgh.minimize(length, x0, vectorized=True, batched=True, max_iter=n, **OURS, **options)
+        slgh.minimize(length, x0, vectorized=True, batched=True, max_iter=n, **SLGH, **options)
         torch.cuda.synchronize()
         return time.perf_counter() - started
 
@@ -60,7 +60,7 @@ def seconds_an_iteration(x0: Any, low: int, high: int, repeats: int = 5, **optio
 
 
 def bandwidth() -> float:
-    """Bytes a second of a large copy on the device, read and written."""
+    """Return the bytes per second, read and written, of a large copy on the device."""
     source = torch.randn(1 << 29, device="cuda")
     target = torch.empty_like(source)
     best = 0.0
@@ -75,9 +75,9 @@ def bandwidth() -> float:
 
 
 def large_problems(B: int, d: int, history: int | None, rate: float) -> Iterator[Row]:
-    """Graph replay against eager; and an iteration, of PyTorch and of JAX, against what must move.
+    """Compare graph replay with eager, and an iteration of PyTorch and of JAX with its memory traffic.
 
-    That is directions and points, written and read once each, at the rate of a copy.
+    The traffic is directions and points, each written and read once, at the rate of a copy.
     """
     x0 = torch.ones(B, d, device="cuda")
     graph = seconds_an_iteration(x0, 200, 4200, history=history)
@@ -91,7 +91,7 @@ def large_problems(B: int, d: int, history: int | None, rate: float) -> Iterator
 
 
 def many_problems(B: int, d: int) -> Iterator[Row]:
-    """B homotopies at once on the GPU and on NumPy, in float64 all."""
+    """Compare B homotopies at once on the GPU with NumPy, all in float64."""
     x0 = np.ones((B, d))
     host = seconds_an_iteration(x0, 2, 12, repeats=3)
     for name, array in (("graph replay", torch.asarray(x0, device="cuda")), ("JAX while_loop", jnp.asarray(x0))):
@@ -100,23 +100,23 @@ def many_problems(B: int, d: int) -> Iterator[Row]:
         yield row(f"{name} against NumPy, {size}", gpu, host, host / gpu, "50 times faster")
 
 
-def row(measure: str, ours: float, reference: float, ratio: float, target: str) -> Row:
-    """A line of the table from seconds."""
-    return Row(measure, f"{ours * 1e6:.0f} µs", f"{reference * 1e6:.0f} µs", ratio, target)
+def row(measure: str, slgh_time: float, reference: float, ratio: float, target: str) -> Row:
+    """Return a line of the table from seconds."""
+    return Row(measure, f"{slgh_time * 1e6:.0f} µs", f"{reference * 1e6:.0f} µs", ratio, target)
 
 
 def profile(B: int, d: int) -> None:
     """Print the kernels of iterations in a graph, with their times."""
     x0 = torch.ones(B, d, device="cuda")
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
-        slgh.minimize(length, x0, vectorized=True, batched=True, max_iter=100, **OURS, history=None)
+        slgh.minimize(length, x0, vectorized=True, batched=True, max_iter=100, **SLGH, history=None)
     print(found.key_averages().table(sort_by="cuda_time_total", row_limit=60, max_name_column_width=90))
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as Markdown."""
-    lines = ["| measure | ours | reference | ratio | target |", "| --- | --- | --- | --- | --- |"]
-    lines += [f"| {r.measure} | {r.ours} | {r.reference} | {r.ratio:.1f} | {r.target} |" for r in rows]
+    """Format the rows as Markdown."""
+    lines = ["| measure | slgh | reference | ratio | target |", "| --- | --- | --- | --- | --- |"]
+    lines += [f"| {r.measure} | {r.slgh_time} | {r.reference} | {r.ratio:.1f} | {r.target} |" for r in rows]
     return "\n".join(lines)
 
 
@@ -138,9 +138,9 @@ def main() -> None:
         *many_problems(10_000, 10),
     ]
     text = (
-        f"`python benchmarks/gpu.py`, time of an iteration on one {torch.cuda.get_device_name()}; PyTorch "
+        f"Command: `python benchmarks/gpu.py`. Time per iteration on one {torch.cuda.get_device_name()}; PyTorch "
         f"{torch.__version__}, JAX {jax.__version__}, slgh {slgh.__version__}; a copy moves {rate / 1e12:.1f} TB/s; "
-        f"float32 unless said.\n\n{table(rows)}\n"
+        f"float32 unless stated.\n\n{table(rows)}\n"
     )
     print(text)
     if given.markdown:

@@ -1,6 +1,6 @@
-"""The compiled JAX loop on the CPU: against our NumPy loop, and against evosax's OpenES, jitted, at equal population.
+"""Compare the compiled JAX loop on the CPU with slgh on NumPy, and with evosax's OpenES, jitted, at equal population.
 
-Run `python benchmarks/jax_loop.py`; every figure is measured in that run, the two sides in turns.
+Run `python benchmarks/jax_loop.py`. Every figure is measured in that run, and the two sides alternate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import slgh
 try:
     import evosax.algorithms
 except ImportError as missing:
-    raise SystemExit(f'{missing.name} is missing: pip install -c constraints.txt -e ".[bench]"') from None
+    raise SystemExit(f'{missing.name} is missing. Run pip install -c constraints.txt -e ".[bench]"') from None
 
 jax.config.update("jax_enable_x64", True)
 
@@ -33,26 +33,26 @@ REPEATS = 9
 
 
 class Row(NamedTuple):
-    """A line of the table: microseconds an iteration of ours and of the other side."""
+    """A line of the table: microseconds per iteration of slgh on JAX and of the other side."""
 
     measure: str
-    ours: float
+    slgh_on_jax: float
     other: float
     target: str
 
     @property
     def ratio(self) -> float:
-        """How many times faster ours is."""
-        return self.other / self.ours
+        """Speedup of slgh on JAX."""
+        return self.other / self.slgh_on_jax
 
 
 def sphere(x: Any) -> Any:
-    """Half of the squared norm: as cheap as an objective can be."""
+    """Return half of the squared norm, a very cheap objective."""
     return 0.5 * (x * x).sum(axis=-1)
 
 
 def slope(run: Callable[[int], object], low: int, high: int) -> float:
-    """Microseconds an iteration, from two lengths of a run, so that what it takes to start drops out."""
+    """Return the microseconds per iteration from runs of two lengths, so that start-up does not count."""
     times = []
     for n in (low, high):
         started = time.perf_counter()
@@ -62,24 +62,24 @@ def slope(run: Callable[[int], object], low: int, high: int) -> float:
 
 
 def compare(
-    measure: str, ours: Callable[[int], object], other: Callable[[int], object], lengths: Any, target: str
+    measure: str, slgh_on_jax: Callable[[int], object], other: Callable[[int], object], lengths: Any, target: str
 ) -> Row:
-    """The medians over repeats that alternate."""
-    for run, (low, high) in zip((ours, other), lengths, strict=True):
+    """Return the medians over alternating repeats."""
+    for run, (low, high) in zip((slgh_on_jax, other), lengths, strict=True):
         run(low)
         run(high)
-    pairs = [(slope(ours, *lengths[0]), slope(other, *lengths[1])) for _ in range(REPEATS)]
+    pairs = [(slope(slgh_on_jax, *lengths[0]), slope(other, *lengths[1])) for _ in range(REPEATS)]
     return Row(measure, *(statistics.median(column) for column in zip(*pairs, strict=True)), target)
 
 
 def minimize(x0: Any, n: int, **options: Any) -> Any:
-    """n iterations of ours, waited for."""
+    """Run n iterations of slgh, and wait for them."""
     given = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": 10, "seed": 0, **options}
     return slgh.minimize(sphere, x0, vectorized=True, max_iter=n, **given).x
 
 
 def open_es(d: int, population: int, dtype: Any) -> Callable[[int], object]:
-    """n generations of OpenES in one jitted loop, as its documentation does it, with its best point kept."""
+    """Return a function that runs n generations of OpenES in one jitted loop, as in its documentation."""
     start = jnp.ones(d, dtype)
     strategy = evosax.algorithms.Open_ES(population_size=population, solution=start)
     params = strategy.default_params
@@ -99,13 +99,13 @@ def open_es(d: int, population: int, dtype: Any) -> Callable[[int], object]:
 
 
 def measure() -> list[Row]:
-    """All rows."""
+    """Measure all rows."""
     rows = []
     for dtype in (np.float64, np.float32):
         x = np.ones(10, dtype)
         rows.append(
             compare(
-                f"against NumPy, d = 10, B = 1, 11 points, {dtype.__name__}",
+                f"NumPy, d = 10, B = 1, 11 points, {dtype.__name__}",
                 partial(minimize, jnp.asarray(x)),
                 partial(minimize, x),
                 [(2000, 42000), (200, 4200)],
@@ -113,28 +113,28 @@ def measure() -> list[Row]:
             )
         )
     for d, lengths in ((10, (2000, 42000)), (1000, (500, 5500))):
-        ours = partial(minimize, jnp.ones(d, jnp.float32), oracle="antithetic", samples=5)
+        slgh_on_jax = partial(minimize, jnp.ones(d, jnp.float32), oracle="antithetic", samples=5)
         other = open_es(d, 10, jnp.float32)
         with jax.enable_x64(False):
-            rows.append(compare(f"against OpenES, d = {d:,}, 10 points, float32", ours, other, [lengths] * 2, "ahead"))
+            rows.append(compare(f"OpenES, d = {d:,}, 10 points, float32", slgh_on_jax, other, [lengths] * 2, "ahead"))
     return rows
 
 
 def main(markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None) -> None:
-    """Measure and print."""
+    """Measure, and print the table."""
     rows = measure()
-    table = Table("measure", "ours, µs", "other, µs", "times faster", "target")
+    table = Table("compared with", "slgh, µs", "other, µs", "speedup")
     for row in rows:
-        table.add_row(row.measure, f"{row.ours:.1f}", f"{row.other:.1f}", f"{row.ratio:.1f}", row.target)
+        table.add_row(row.measure, f"{row.slgh_on_jax:.1f}", f"{row.other:.1f}", f"{row.ratio:.1f}")
     Console().print(table)
     if markdown:
         versions = ", ".join(f"{name} {version(name)}" for name in ("slgh", "jax", "numpy", "evosax"))
         lines = [
-            f"`python benchmarks/jax_loop.py`, microseconds an iteration on two cores: {versions}.",
+            f"Command: `python benchmarks/jax_loop.py`. Microseconds per iteration on two cores; {versions}.",
             "",
-            "| measure | ours, µs | other, µs | times faster | target |",
+            "| compared with | slgh on JAX, µs | other, µs | speedup | target |",
             "| --- | --- | --- | --- | --- |",
-            *(f"| {r.measure} | {r.ours:.1f} | {r.other:.1f} | {r.ratio:.1f} | {r.target} |" for r in rows),
+            *(f"| {r.measure} | {r.slgh_on_jax:.1f} | {r.other:.1f} | {r.ratio:.1f} | {r.target} |" for r in rows),
         ]
         markdown.write_text("\n".join(lines) + "\n")
 

@@ -21,14 +21,14 @@ from slgh.auto.model_search import search
 Function = Callable[[Any], float]
 
 DIMENSIONS, BUDGETS, INSTANCES = (2, 5, 10), (10, 20, 30), 5
-"""Budgets are in evaluations per variable."""
+"""Dimensions, budgets in evaluations per variable, and number of instances."""
 
 LEAST = 1e-12
 """Smaller values count as this one."""
 
 
 def functions(d: int, seed: int) -> dict[str, Function]:
-    """Training functions with a random center and rotation; the minimum is 0."""
+    """Return training functions with a random center and rotation. Their minimum is 0."""
     rng = np.random.default_rng(seed)
     center = rng.uniform(-3, 3, d)
     rotation = np.linalg.qr(rng.normal(size=(d, d)))[0]
@@ -53,7 +53,7 @@ def functions(d: int, seed: int) -> dict[str, Function]:
 
 
 def by_models(fun: Function, d: int, budget: int, box: Bounds) -> float:
-    """The lowest value that slgh's search finds."""
+    """Return the lowest value that the search of slgh finds."""
     solver, best = search(box.lb, box.ub), np.inf
     try:
         z = next(solver)
@@ -71,7 +71,7 @@ class Spent(Exception):
 
 
 def by_cobyqa(fun: Function, d: int, budget: int, box: Bounds) -> float:
-    """The lowest value that SciPy's COBYQA finds."""
+    """Return the lowest value that SciPy's COBYQA finds."""
     values: list[float] = []
 
     def counted(z: Any) -> float:
@@ -87,7 +87,7 @@ def by_cobyqa(fun: Function, d: int, budget: int, box: Bounds) -> float:
 
 
 def main() -> None:
-    """Print one line per function, and the time of both."""
+    """Print one line per function, and the ratio of the times."""
     differences: dict[str, list[float]] = {}
     seconds = [0.0, 0.0]
     for d in DIMENSIONS:

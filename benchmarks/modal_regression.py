@@ -1,9 +1,10 @@
-"""A differentiable real problem: modal regression on scikit-learn's diabetes data, by gradients of JAX.
+"""Modal regression on scikit-learn's diabetes data: a differentiable real problem, with gradients of JAX.
 
-The loss mean(1 - exp(-r^2 / (2 c^2))) with a width c far below the residuals looks for the hyperplane that most
-patients lie on, ignoring the others. It is non-convex, and flat far from the data. Single loop homotopy, plain gradient
-descent and Adam start from the same 20 points, in one batch, with as many gradients each. The step of each is the best
-of one grid on 20 other starts; t1 is the spread of the starts, gamma lets t fall by four orders over the run.
+The loss mean(1 - exp(-r^2 / (2 c^2))) with a width c far below the residuals finds the hyperplane that most
+patients lie on and ignores the others. It is non-convex, and flat far from the data. Single loop homotopy, gradient
+descent and Adam start from the same 20 points, in one batch, with equal numbers of gradients. The step of each method
+is the best of one grid on 20 other starts. t1 is the spread of the starts, and gamma reduces t by four orders of
+magnitude.
 
 Run `python benchmarks/modal_regression.py`.
 """
@@ -25,7 +26,7 @@ import slgh
 try:
     from sklearn.datasets import load_diabetes
 except ImportError as missing:
-    raise SystemExit(f'{missing.name} is missing: pip install -c constraints.txt -e ".[bench]"') from None
+    raise SystemExit(f'{missing.name} is missing. Run pip install -c constraints.txt -e ".[bench]"') from None
 
 jax.config.update("jax_enable_x64", True)
 
@@ -42,7 +43,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def standardized() -> tuple[Any, Any]:
-    """Ten measurements and a constant of 442 patients, and the disease's progress a year later."""
+    """Return ten measurements and a constant for 442 patients, and the progression of the disease a year later."""
     X, y = load_diabetes(return_X_y=True)
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), (y - y.mean()) / y.std()
     return jnp.asarray(np.column_stack([X, np.ones(len(y))])), jnp.asarray(y)
@@ -52,25 +53,25 @@ DATA, RESPONSE = standardized()
 
 
 def loss(w: Any) -> Any:
-    """Coefficients (..., 11) to losses (...)."""
+    """Map coefficients (..., 11) to losses (...)."""
     r = (jnp.einsum("...d,nd->...n", w, DATA) - RESPONSE) / WIDTH
     return jnp.mean(1 - jnp.exp(-r * r / 2), axis=-1)
 
 
 def starts(seed: int) -> Any:
-    """Standard normal coefficients."""
+    """Return standard normal coefficients."""
     return jnp.asarray(np.random.default_rng(seed).standard_normal((STARTS, DATA.shape[1])))
 
 
 def run(options: dict[str, Any], step: float, x0: Any, seed: int) -> slgh.Result:
-    """All starts in one batch."""
+    """Run all starts in one batch."""
     return slgh.minimize(
         loss, x0, batched=True, vectorized=True, step=step, max_iter=ITERATIONS, seed=seed, history=None, **options
     )
 
 
 class Row(NamedTuple):
-    """One method: the step that was chosen, and the final losses."""
+    """A method with the chosen step and the final losses."""
 
     name: str
     step: float
@@ -78,7 +79,7 @@ class Row(NamedTuple):
 
 
 def measure() -> list[Row]:
-    """Choose each method's step on other starts, then run it."""
+    """Choose the step of each method on other starts, then run it."""
     rows = []
     for name, options in METHODS.items():
         step = min(STEPS, key=lambda step: float(jnp.mean(run(options, step, starts(1), 1).fun)))
@@ -89,23 +90,25 @@ def measure() -> list[Row]:
 
 
 def main(markdown: Annotated[Path | None, typer.Option(help="Write the table to this file.")] = None) -> None:
-    """Measure and print."""
+    """Measure, and print the table."""
     rows = measure()
-    lines = [("method", "step", "mean", "median", "best", "worst", "below plain at")]
+    lines = [("method", "step", "mean", "median", "best", "worst", "lower at")]
     for row, plain in zip(rows, (rows[0], rows[0], rows[2], rows[2]), strict=True):
         figures = [f"{reduce(row.loss):.4f}" for reduce in (np.mean, np.median, np.min, np.max)]
-        wins = "" if row is plain else f"{int(np.sum(row.loss < plain.loss))} of {STARTS} starts"
+        wins = "" if row is plain else f"{int(np.sum(row.loss < plain.loss))} of {STARTS}"
         lines.append((row.name, f"{row.step:g}", *figures, wins))
-    table = Table(*lines[0])
-    for line in lines[1:]:
+    shown = [(line[0], line[1], *line[3:]) for line in lines]  # without the mean, to fit 80 columns
+    table = Table(*shown[0])
+    for line in shown[1:]:
         table.add_row(*line)
     Console().print(table)
     if markdown:
         text = [f"| {' | '.join(line)} |" for line in lines]
         text.insert(1, "| --- " * len(lines[0]) + "|")
         about = (
-            f"`python benchmarks/modal_regression.py`: final loss from {STARTS} starts, {ITERATIONS} gradients each; "
-            f"slgh {slgh.__version__}, JAX {jax.__version__}.\n\n"
+            f"Command: `python benchmarks/modal_regression.py`. Final loss from {STARTS} starts, {ITERATIONS} "
+            f"gradients each; slgh {slgh.__version__}, JAX {jax.__version__}. The last column counts the starts "
+            "with a lower loss than without the homotopy.\n\n"
         )
         markdown.write_text(about + "\n".join(text) + "\n")
 

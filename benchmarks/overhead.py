@@ -1,6 +1,6 @@
-"""What slgh costs on top of the function: time an iteration and an evaluation, batches, memory.
+"""Measure the overhead of slgh: time per iteration and per evaluation, batches, memory and import.
 
-Run `python benchmarks/overhead.py`, with `--quick` for a rough look. Every figure is measured in that run.
+Run `python benchmarks/overhead.py`, or with `--quick` for rough figures. Every figure is measured in that run.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ try:
     import cma
     import nevergrad
 except ImportError as missing:
-    raise SystemExit(f'{missing.name} is missing: pip install -c constraints.txt -e ".[bench]"') from None
+    raise SystemExit(f'{missing.name} is missing. Run pip install -c constraints.txt -e ".[bench]"') from None
 
 M = 10
 POINTS = M + 1
-"""Points an iteration, of ours and of every peer."""
-OURS: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": M}
+"""Points per iteration, of slgh and of every peer."""
+ZOSLGH_R: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "gamma": 0.999, "step": 1e-5, "samples": M}
 SCALE_FREE: dict[str, Any] = {"method": "scale_free", "t1": 1.0, "fall": 1e-3, "samples": M}
-"""What "auto" runs on a rugged function: pairs, and widths that are learned."""
+"""Settings of "auto" on a rugged function: antithetic pairs and learned widths."""
 VERSIONS = {
     "Python": platform.python_version(),
     **{name: version(name) for name in ("slgh", "numpy", "scipy", "cma", "nevergrad")},
@@ -50,15 +50,15 @@ VERSIONS = {
 
 Array = NDArray[Any]
 Advance = Callable[["Timed", int], object]
-"""Takes an optimizer a number of iterations further on a function."""
+"""Run an optimizer for a number of iterations on a function."""
 
 
 class Row(NamedTuple):
-    """A line of the table. The target speaks of the ratio, or of ours where there is no peer."""
+    """A line of the table. The target is for the ratio, or for the figure of slgh if there is no peer."""
 
     section: str
     measure: str
-    ours: float
+    slgh: float
     peer: float | None
     unit: str
     ratio: float | None
@@ -68,42 +68,42 @@ class Row(NamedTuple):
 
 
 def rastrigin(x: Array) -> Any:
-    """A typical test function, of points (..., d)."""
+    """Rastrigin's function of points (..., d), a typical test function."""
     return 10 * x.shape[-1] + np.sum(x * x - 10 * np.cos(2 * np.pi * x), axis=-1)
 
 
 def sphere(x: Array) -> Any:
-    """The cheapest function that looks at its points, and needs no memory."""
+    """Cheapest function that reads its points. It needs no memory."""
     return np.vecdot(x, x)
 
 
 def start(d: int) -> Array:
-    """A start in Rastrigin's usual box."""
+    """Return a start in Rastrigin's usual box."""
     return np.random.default_rng(1).uniform(-5, 5, d)
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """The time of one call."""
+    """Return the time of one call."""
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
 
 
-# 1. An iteration against its noise and its function
+# 1. An iteration compared with its noise and its function
 
 
-def run_ours(
-    fun: Callable[..., Any], d: int, n: int, *, vectorized: bool = True, options: dict[str, Any] = OURS
+def run_slgh(
+    fun: Callable[..., Any], d: int, n: int, *, vectorized: bool = True, options: dict[str, Any] = ZOSLGH_R
 ) -> None:
-    """n iterations of ours, and its set-up."""
+    """Run n iterations of slgh, with its set-up."""
     slgh.minimize(fun, start(d), vectorized=vectorized, seed=0, max_iter=n, **options)
 
 
 def run_bare(fun: Callable[..., Any], d: int, n: int, *, points: int = POINTS) -> None:
-    """What n iterations cannot do without: noise (M, d) and fun at so many points, (points, d)."""
+    """Do only what n iterations need: noise (M, d), and fun at (points, d)."""
     rng = np.random.default_rng(0)
     noise = np.empty((M, d))
-    # Few points met again and again would be cheaper than a run's: the processor learns the branches in cos.
+    # New points each time: on a few repeated points, the processor would learn the branches in cos.
     sets = [start(d) + rng.standard_normal((points, d)) for _ in range(max(1, 8_000 // d))]
     for chosen in islice(cycle(sets), n):
         rng.standard_normal(out=noise)
@@ -111,27 +111,27 @@ def run_bare(fun: Callable[..., Any], d: int, n: int, *, points: int = POINTS) -
 
 
 def iteration_rows(*, quick: bool) -> Iterator[Row]:
-    """Time of an iteration over its unavoidable part, in interleaved runs."""
+    """Compare the time of an iteration with its unavoidable part, in interleaved runs."""
     repeats = 5 if quick else 21
-    methods = (OURS, POINTS), (SCALE_FREE, 2 * M)
+    methods = (ZOSLGH_R, POINTS), (SCALE_FREE, 2 * M)
     sizes = (1_000, 500, 1.5), (100_000, 40, 1.25)
     for (options, points), fun, (d, n, limit) in product(methods, (rastrigin, sphere), sizes):
-        runs = partial(run_bare, fun, d, n, points=points), partial(run_ours, fun, d, n, options=options)
+        runs = partial(run_bare, fun, d, n, points=points), partial(run_slgh, fun, d, n, options=options)
         pairs = [tuple(seconds(run) for run in runs) for _ in range(repeats)]
-        bare, ours = (min(side) / n * 1e6 for side in zip(*pairs, strict=True))
-        ratio, of_minima = statistics.median(b / a for a, b in pairs), ours / bare
-        section = f"1. an iteration of {options['method']} / noise ({M}, d) and fun at ({points}, d)"
+        bare, own = (min(side) / n * 1e6 for side in zip(*pairs, strict=True))
+        ratio, of_minima = statistics.median(b / a for a, b in pairs), own / bare
+        section = f"1. iteration of {options['method']} / noise ({M}, d) and fun at ({points}, d)"
         measure = f"{fun.__name__}, d = {d:,}"
         met = max(ratio, of_minima) <= limit
-        note = f"median of {repeats} pairs; of minima {of_minima:.3g}"
-        yield Row(section, measure, ours, bare, "µs", ratio, f"<= {limit}", met, note)
+        note = f"median of {repeats} pairs; ratio of the minima {of_minima:.3g}"
+        yield Row(section, measure, own, bare, "µs", ratio, f"<= {limit}", met, note)
 
 
-# 2. An evaluation beside peers
+# 2. An evaluation compared with peers
 
 
 class Timed:
-    """Rastrigin, counting its points and its time."""
+    """Rastrigin's function. It counts its points and its time."""
 
     def __init__(self) -> None:
         self.points = 0
@@ -146,7 +146,7 @@ class Timed:
 
 
 def pycma(d: int, *, vectorized: bool, diagonal: bool = False) -> Advance:
-    """pycma by ask and tell."""
+    """pycma with ask and tell."""
     options = {"popsize": POINTS, "CMA_diagonal": diagonal, "verbose": -9, "seed": 1}
     strategy = cma.CMAEvolutionStrategy(start(d), 1.0, options)
 
@@ -159,7 +159,7 @@ def pycma(d: int, *, vectorized: bool, diagonal: bool = False) -> Advance:
 
 
 def nevergrad_family(family: Any, d: int, *, vectorized: bool) -> Advance:
-    """An optimizer of nevergrad by ask and tell, POINTS at a time."""
+    """An optimizer of nevergrad with ask and tell, POINTS at a time."""
     space = nevergrad.p.Array(init=start(d))
     optimizer = family(space, budget=10**9, num_workers=POINTS)
 
@@ -188,7 +188,7 @@ def scipy_de(d: int, *, vectorized: bool) -> Advance:
 
 
 def scipy_lbfgsb(d: int) -> Advance:
-    """SciPy's L-BFGS-B by finite differences, d + 1 points a gradient, started again once converged."""
+    """SciPy's L-BFGS-B with finite differences, d + 1 points per gradient, restarted when it has converged."""
     rng = np.random.default_rng(3)
 
     def advance(f: Timed, n: int) -> None:
@@ -199,11 +199,11 @@ def scipy_lbfgsb(d: int) -> Advance:
 
 
 def contest(d: int, *, vectorized: bool) -> dict[str, Advance]:
-    """Ours, and the peers that can be asked for POINTS an iteration in d variables."""
+    """Return slgh and the peers that support POINTS points per iteration in d variables."""
     one_plus_one = nevergrad.families.ParametrizedOnePlusOne()
     de = nevergrad.families.DifferentialEvolution(popsize=POINTS)
     found: dict[str, Advance] = {
-        "ours": lambda f, n: run_ours(f, d, n, vectorized=vectorized),
+        "slgh": lambda f, n: run_slgh(f, d, n, vectorized=vectorized),
         "pycma": pycma(d, vectorized=vectorized),
         "nevergrad OnePlusOne": nevergrad_family(one_plus_one, d, vectorized=vectorized),
         "nevergrad DE": nevergrad_family(de, d, vectorized=vectorized),
@@ -217,14 +217,14 @@ def contest(d: int, *, vectorized: bool) -> dict[str, Advance]:
 
 
 def per_evaluation(advance: Advance, n: int) -> tuple[float, float]:
-    """Microseconds an evaluation in n iterations: the optimizer's own, and with the function."""
+    """Return the microseconds per evaluation in n iterations: of the optimizer alone, and with the function."""
     f = Timed()
     total = seconds(lambda: advance(f, n))
     return (total - f.seconds) / f.points * 1e6, total / f.points * 1e6
 
 
 def enough(advance: Advance, at_least: float) -> int:
-    """A number of iterations that takes `at_least` seconds."""
+    """Return a number of iterations that takes `at_least` seconds."""
     n = 4
     while seconds(partial(advance, Timed(), n)) < at_least and n < 1 << 16:
         n *= 2
@@ -232,7 +232,7 @@ def enough(advance: Advance, at_least: float) -> int:
 
 
 def evaluation_rows(*, quick: bool) -> Iterator[Row]:
-    """Time of an evaluation beside peers on Rastrigin: interleaved runs, the median of each."""
+    """Compare the time per evaluation with peers on Rastrigin: interleaved runs, the median of each."""
     repeats, at_least = (1, 0.1) if quick else (5, 0.5)
     for d, vectorized in product((10, 1_000), (True, False)):
         contestants = contest(d, vectorized=vectorized)
@@ -241,28 +241,28 @@ def evaluation_rows(*, quick: bool) -> Iterator[Row]:
         for _, name in product(range(repeats), contestants):
             times[name].append(per_evaluation(contestants[name], sizes[name]))
         medians = {name: tuple(map(statistics.median, zip(*t, strict=True))) for name, t in times.items()}
-        mine = medians.pop("ours")
-        section = f"2. an evaluation, d = {d:,}, {'vectorized' if vectorized else 'point by point'}"
-        for (name, theirs), (i, what) in product(medians.items(), enumerate(("own", "total"))):
-            ratio = mine[i] / theirs[i]
-            yield Row(section, f"{what} time: {name}", mine[i], theirs[i], "µs", ratio, "< 1", ratio < 1)
+        own = medians.pop("slgh")
+        section = f"2. evaluation, d = {d:,}, {'vectorized' if vectorized else 'one point at a time'}"
+        for (name, peer), (i, what) in product(medians.items(), enumerate(("own", "total"))):
+            ratio = own[i] / peer[i]
+            yield Row(section, f"{what} time: {name}", own[i], peer[i], "µs", ratio, "< 1", ratio < 1)
 
 
-# 3. A batch against single runs
+# 3. A batch compared with single runs
 
 
 def batch_rows(*, quick: bool) -> Iterator[Row]:
-    """1,000 problems at once against one after the other: 200 iterations each, the same noise."""
+    """Compare 1,000 problems in one batch with single runs: 200 iterations each, the same noise."""
     B, d, n = 1_000, 10, 200
     singles = 50 if quick else B
     x0 = np.random.default_rng(4).uniform(-5, 5, (B, d))
-    run = partial(slgh.minimize, vectorized=True, max_iter=n, **OURS)
+    run = partial(slgh.minimize, vectorized=True, max_iter=n, **ZOSLGH_R)
     for fun in (rastrigin, sphere):
         batch = partial(run, fun, x0, batched=True, seed=list(range(B)))
         together = statistics.median(seconds(batch) for _ in range(3))
         alone = sum(seconds(partial(run, fun, x0[b], seed=b)) for b in range(singles)) * B / singles
         section = f"3. {B:,} problems, d = {d}, {n} iterations: single runs / one batch"
-        note = f"{singles} single runs, times {B // singles}" if singles < B else ""
+        note = f"{singles} single runs, scaled by {B // singles}" if singles < B else ""
         ratio = alone / together
         yield Row(section, fun.__name__, together, alone, "s", ratio, ">= 50", ratio >= 50, note)
 
@@ -271,13 +271,13 @@ def batch_rows(*, quick: bool) -> Iterator[Row]:
 
 
 def peak_memory() -> float:
-    """The most memory this process has held, in GiB. (Its ru_maxrss would include the parent's peak.)"""
+    """Return the peak memory of this process in GiB. (ru_maxrss would include the peak of the parent.)"""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 2**20
 
 
 def probe_memory(d: int, samples: int, rows: int) -> tuple[float, float, int]:
-    """Peaks with x0 and fun at `rows` points, and after two iterations; the most points fun was given."""
+    """Return the peaks with x0 and fun at `rows` points, and after two iterations, and the largest number of points."""
     x0 = np.ones(d, np.float32)
     most = 0
 
@@ -288,21 +288,21 @@ def probe_memory(d: int, samples: int, rows: int) -> tuple[float, float, int]:
 
     sphere(np.broadcast_to(x0, (rows, d)))
     before = peak_memory()
-    slgh.minimize(fun, x0, vectorized=True, seed=0, max_iter=2, **{**OURS, "samples": samples})
+    slgh.minimize(fun, x0, vectorized=True, seed=0, max_iter=2, **{**ZOSLGH_R, "samples": samples})
     return before, peak_memory(), most
 
 
 def memory_rows(*, quick: bool) -> Iterator[Row]:
-    """Peak memory of a run above x0 and the function's own; the points handed to the function are ours."""
+    """Measure the peak memory of a run beyond x0 and the function. Points passed to the function count for slgh."""
     if quick or not Path("/proc/self/status").exists():
-        print("Peak memory is measured on Linux, and not with --quick.")
+        print("Peak memory is measured on Linux only, and not with --quick.")
         return
     d, samples = 10**7, 20
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as fresh:
         _, _, rows = fresh.submit(probe_memory, d, samples, 1).result()
         before, after, _ = fresh.submit(probe_memory, d, samples, rows).result()
-    section, measure = "4. peak memory above x0, float32", f"sphere, d = {d:,}, M = {samples}"
-    note = f"{before:.2f} before, {after:.2f} after; fun at ({rows}, d) at most"
+    section, measure = "4. peak memory beyond x0, float32", f"sphere, d = {d:,}, M = {samples}"
+    note = f"{before:.2f} before, {after:.2f} after; fun at most at ({rows}, d)"
     yield Row(section, measure, after - before, None, "GiB", None, "< 1 GiB", after - before < 1, note)
 
 
@@ -310,63 +310,59 @@ def memory_rows(*, quick: bool) -> Iterator[Row]:
 
 
 def import_time(module: str) -> float:
-    """Seconds that a fresh interpreter takes to import a module, its own start included."""
+    """Return the seconds that a new interpreter takes to import a module, including its own start."""
     return seconds(lambda: subprocess.run([sys.executable, "-c", f"import {module}"], check=True))
 
 
 def import_rows(*, quick: bool) -> Iterator[Row]:
-    """What `import slgh` costs beside `import scipy.optimize`, the interpreter's own start taken off."""
+    """Compare `import slgh` with `import scipy.optimize`, without the start of the interpreter."""
     repeats = 3 if quick else 11
     times = [[import_time(module) for module in ("sys", "slgh", "scipy.optimize")] for _ in range(repeats)]
-    ratio = statistics.median((ours - bare) / (peer - bare) for bare, ours, peer in times)
-    bare, ours, peer = (statistics.median(column) for column in zip(*times, strict=True))
+    ratio = statistics.median((own - bare) / (peer - bare) for bare, own, peer in times)
+    bare, own, peer = (statistics.median(column) for column in zip(*times, strict=True))
     note = f"median of {repeats}"
-    yield Row("5. import", "scipy.optimize", ours - bare, peer - bare, "s", ratio, "< 2", ratio < 2, note)
+    yield Row("5. import", "scipy.optimize", own - bare, peer - bare, "s", ratio, "< 2", ratio < 2, note)
 
 
 def caption(took: float) -> str:
-    """What ran, where, and how long it took."""
+    """Return the versions, the number of cores, and the duration."""
     ran = ", ".join(f"{name} {number}" for name, number in VERSIONS.items())
     return f"{ran}; {os.cpu_count()} cores; {took:.0f} s"
 
 
 def markdown(rows: list[Row], took: float) -> str:
-    """The rows as a page."""
+    """Format the rows as a page."""
     command = "python benchmarks/overhead.py --markdown benchmarks/overhead.md"
-    lines = [f"# Overhead\n\nWritten by `{command}`. The ratios count: absolute\ntimes depend on the machine."]
+    lines = [f"# Overhead\n\nCommand: `{command}`. Compare the ratios: absolute\ntimes depend on the machine."]
     lines += [f"{caption(took)}.\n"]
-    lines += ["| measure | ours | peer | ratio | target | | note |", "|---|---|---|---|---|---|---|"]
+    lines += ["| measure | slgh | peer | ratio | target | | note |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         peer, ratio = ("" if value is None else f"{value:.3g}" for value in (row.peer, row.ratio))
-        figures = f"{row.ours:.3g} {row.unit} | {peer} | {ratio} | {row.target} | {'met' if row.met else '**missed**'}"
+        figures = f"{row.slgh:.3g} {row.unit} | {peer} | {ratio} | {row.target} | {'met' if row.met else '**missed**'}"
         lines.append(f"| {row.section}: {row.measure} | {figures} | {row.note} |")
     return "\n".join(lines) + "\n"
 
 
-def table(rows: list[Row], took: float) -> Table:
-    """The rows as printed."""
-    shown = Table(title="slgh beside its peers", caption=caption(took))
-    for name in ("measure", "ours", "peer", "ratio", "target", "", "note"):
-        shown.add_column(name, justify="right" if name in ("ours", "peer", "ratio", "target") else "left")
-    section = ""
+def tables(rows: list[Row]) -> list[Table]:
+    """Format the rows as tables of at most 80 columns, one per section."""
+    found: dict[str, Table] = {}
     for row in rows:
-        if row.section != section:
-            section = row.section
-            shown.add_section()
-            shown.add_row(f"[bold]{section}[/bold]")
+        if row.section not in found:
+            found[row.section] = Table(title=row.section)
+            for name in ("measure", "slgh", "peer", "ratio", "target", ""):
+                found[row.section].add_column(name, justify="left" if name in ("measure", "") else "right")
         peer, ratio = ("-" if value is None else f"{value:.3g}" for value in (row.peer, row.ratio))
         verdict = "[green]met[/green]" if row.met else "[red]missed[/red]"
-        ours = f"{row.ours:.3g} {row.unit}"
-        shown.add_row(row.measure, ours, peer, ratio, row.target, verdict, row.note)
-    return shown
+        found[row.section].add_row(row.measure, f"{row.slgh:.3g} {row.unit}", peer, ratio, row.target, verdict)
+    return list(found.values())
 
 
 def main(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats and single runs; no memory.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures here too.")] = None,
-    page: Annotated[Path | None, typer.Option("--markdown", help="Write the table here too.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer repeats and single runs, no memory.")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")] = None,
+    page: Annotated[Path | None, typer.Option("--markdown", help="Write the page to this file.")] = None,
 ) -> None:
-    """Measure, print the table, and say which targets were met."""
+    """Measure, and print the tables with the targets."""
     console, rows, begin = Console(), [], time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -374,7 +370,7 @@ def main(
             with console.status(part.__doc__ or ""):
                 rows += list(part(quick=quick))
     took = time.perf_counter() - begin
-    console.print(table(rows, took))
+    console.print(*tables(rows), caption(took), sep="\n")
     if page is not None:
         page.write_text(markdown(rows, took))
     if json_file is not None:

@@ -1,11 +1,12 @@
-"""Does `slgh.probe` rank first radii t1 as the runs do? The paper's four functions, and ten others.
+"""Compare the ranking of first radii t1 by `slgh.probe` with that of runs, on 14 functions.
 
-For each function and each radius that the probe tries: the median final value over 20 seeds of a plain homotopy from
-that t1 (HOMOTOPY below), with the budget that "auto" would take, against the probe's score. For the paper's functions
-also the paper's own methods, SLGH_r (Rosenbrock and Himmelblau, closed form) and ZOSLGH_r (Ackley and the hole, 10
-seeds), with its steps, minibatches and numbers of iterations.
+For each function and each radius of the probe, the score is compared with the median final value over 20 seeds of a
+plain homotopy from that t1 (HOMOTOPY below), with the budget of "auto". The paper's four functions are also
+compared with the paper's own methods, SLGH_r (Rosenbrock and Himmelblau, closed form) and ZOSLGH_r (Ackley and the
+hole, 10 seeds), with its steps, minibatches and numbers of iterations.
 
-Run `python benchmarks/probe.py`: two to three minutes. `--markdown FILE` keeps the tables, `--picture FILE` the figure.
+Run `python benchmarks/probe.py`: two to three minutes. `--markdown FILE` writes the tables, `--picture FILE` the
+figure.
 """
 
 from __future__ import annotations
@@ -28,36 +29,36 @@ from slgh.probe import RADII, Probe, probe
 
 SEEDS, PROBES = 20, 10
 LONG = 100
-"""The steps of longer rehearsals, for comparison."""
+"""Steps of longer rehearsals, for comparison."""
 
 GAMMAS = (0.999, 0.995)
 REACHED = 1e-6
-"""A run that has made up for all but this share of f(x0) - min f has reached the minimum: such runs tie."""
+"""Runs whose remaining share of f(x0) - min f is below this have reached the minimum. They tie."""
 
 READING = "## How to read it"
-"""Where the words begin that `--markdown` leaves as they are."""
+"""The text from this heading on is written by hand. `--markdown` keeps it."""
 
 DECOYS = np.random.default_rng(7).uniform(-4, 4, (20, 5))
 
 
 def rastrigin(x: Any) -> Any:
-    """A bowl with ripples of period 1."""
+    """Bowl with ripples of period 1."""
     return np.sum(x**2 - 10 * np.cos(2 * np.pi * x) + 10, axis=-1)
 
 
 def ellipsoid(x: Any) -> Any:
-    """A bowl whose curvatures differ by 10,000."""
+    """Bowl with curvatures that differ by a factor of 10,000."""
     d = x.shape[-1]
     return np.sum(1e4 ** (np.arange(d) / (d - 1)) * x**2, axis=-1)
 
 
 def griewank(x: Any) -> Any:
-    """A wide bowl with a product of cosines."""
+    """Wide bowl with a product of cosines."""
     return np.sum(x**2, axis=-1) / 4000 - np.prod(np.cos(x / np.sqrt(np.arange(1, x.shape[-1] + 1))), axis=-1) + 1
 
 
 def levy(x: Any) -> Any:
-    """A bowl whose ripples grow with the distance."""
+    """Bowl with ripples that grow with the distance."""
     w = 1 + (x - 1) / 4
     first, middle, last = w[..., 0], w[..., :-1], w[..., -1]
     ripples = np.sum((middle - 1) ** 2 * (1 + 10 * np.sin(np.pi * middle + 1) ** 2), axis=-1)
@@ -65,13 +66,13 @@ def levy(x: Any) -> Any:
 
 
 def decoys(x: Any) -> Any:
-    """A bowl with twenty narrow wells; the start lies in one of them."""
+    """Bowl with twenty narrow wells. The start lies in one of them."""
     z = x[..., None, :] - DECOYS
     return np.sum(x**2, axis=-1) - 8 * np.sum(np.exp(-np.sum(z * z, axis=-1) / 0.32), axis=-1)
 
 
 def styblinski(x: Any) -> Any:
-    """Styblinski and Tang's: two minima a variable, the start at the worse one."""
+    """Styblinski-Tang: two minima per variable. The start is at the worse one."""
     return np.sum(x**4 - 16 * x**2 + 5 * x, axis=-1) / 2
 
 
@@ -82,7 +83,7 @@ def salomon(x: Any) -> Any:
 
 
 def schwefel(x: Any) -> Any:
-    """Within a box of +-500, with the minimum close to a corner and no bowl at all."""
+    """Schwefel's function in a box of +-500. The minimum is close to a corner, and there is no bowl."""
     return 418.9828872724338 * x.shape[-1] - np.sum(x * np.sin(np.sqrt(np.abs(x))), axis=-1)
 
 
@@ -94,13 +95,13 @@ def weierstrass(x: Any) -> Any:
 
 
 def stairs(x: Any) -> Any:
-    """A bowl of steps, flat nearly everywhere."""
+    """Bowl of steps, flat nearly everywhere."""
     return np.sum(np.floor(x + 0.5) ** 2, axis=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A function with its start and minimum; `fresh`: looked at only after the score was made."""
+    """A function with its start and minimum. `fresh` functions were evaluated only after the score was designed."""
 
     name: str
     fun: Callable[[Any], Any]
@@ -132,7 +133,7 @@ CASES = (
 
 
 class Outcome(NamedTuple):
-    """A case that was run: probes from several seeds, and the final value of the runs at each of their radii."""
+    """Results for a case: probes from several seeds, and the final value of the runs at each radius."""
 
     case: Case
     probes: list[Probe]
@@ -142,11 +143,11 @@ class Outcome(NamedTuple):
 
 
 HOMOTOPY = {"method": "scale_free", "oracle": "antithetic", "shape": 1.0, "alpha": 0.5, "fall": 6e-6}
-"""What the probe foretells: the homotopy of "auto" in its plainest form."""
+"""The homotopy of "auto" in its simplest form, which the probe predicts."""
 
 
 def finals(case: Case, t1: float, B: int, **options: Any) -> float:
-    """The median final value over B seeds; a run that diverged is infinitely bad."""
+    """Return the median final value over B seeds. A diverged run counts as infinite."""
     x0 = np.tile(case.x0, (B, 1))
     common = {"batched": True, "vectorized": True, "seed": 0, "history": None, "bounds": case.bounds}
     options = options if "method" in options else HOMOTOPY | options
@@ -156,7 +157,7 @@ def finals(case: Case, t1: float, B: int, **options: Any) -> float:
 
 
 def paper_run(case: Case, t1: float, gamma: float) -> float:
-    """The paper's method with the paper's parameters, as its table for this function has it."""
+    """Run the paper's method with the parameters of its table for this function."""
     problem = case.problem
     assert problem is not None
     own = {name: problem.parameters[name] for name in ("step", "max_iter")} | {"gamma": gamma}
@@ -166,7 +167,7 @@ def paper_run(case: Case, t1: float, gamma: float) -> float:
 
 
 def measure(case: Case) -> Outcome:
-    """Probe, and run from every radius that was probed."""
+    """Probe, and run from every probed radius."""
 
     def probes(**options: Any) -> list[Probe]:
         common = {"bounds": case.bounds, "vectorized": True, **options}
@@ -179,23 +180,23 @@ def measure(case: Case) -> Outcome:
 
 
 def gaps(case: Case, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The shares of f(x0) - min f that are left, to two digits, so that runs that differ by chance tie."""
+    """Return the remaining shares of f(x0) - min f, rounded to two digits, so that random differences tie."""
     left = np.maximum((values - case.minimum) / (case.fun(case.x0) - case.minimum), REACHED)
     return np.array([float(f"{one:.1e}") for one in left])
 
 
 def correlation(score: NDArray[np.float64], gap: NDArray[np.float64]) -> float:
-    """Spearman's, of a score with low gaps; NaN where all gaps tie."""
+    """Return Spearman's correlation of a score with small gaps, or NaN if all gaps tie."""
     return float(spearmanr(score, -gap)[0]) if np.ptp(gap) > 0 else float("nan")
 
 
 class Line(NamedTuple):
-    """A row of the table, with the correlations as numbers to take means of."""
+    """A row of the table, with the correlations as numbers."""
 
     name: str
     d: int
-    ours: tuple[float, ...]
-    most: float
+    homotopy: tuple[float, ...]
+    highest: float
     t: float
     longer: float
     paper: tuple[float, ...]
@@ -206,12 +207,12 @@ class Line(NamedTuple):
     helps: float
 
     def cells(self) -> tuple[str, ...]:
-        """What is printed."""
+        """Return the row as text."""
         return (
             self.name,
             str(self.d),
-            f"{np.mean(self.ours):.2f} ({min(self.ours):.2f} to {max(self.ours):.2f})",
-            *(f"{number:.2f}" for number in (self.most, self.t, self.longer, *self.paper)),
+            f"{np.mean(self.homotopy):.2f} ({min(self.homotopy):.2f} to {max(self.homotopy):.2f})",
+            *(f"{number:.2f}" for number in (self.highest, self.t, self.longer, *self.paper)),
             *("" for _ in GAMMAS[len(self.paper) :]),
             self.advised,
             self.best,
@@ -221,7 +222,7 @@ class Line(NamedTuple):
 
 
 def compare(outcome: Outcome) -> Line:
-    """The probes against the runs."""
+    """Compare the probes with the runs."""
     case, probes, longer, reached, paper = outcome
     gap, t, best = gaps(case, reached), probes[0].t, int(np.argmin(reached))
     at = [int(np.argmax(t == found.t1)) for found in probes]
@@ -229,8 +230,8 @@ def compare(outcome: Outcome) -> Line:
     return Line(
         name=case.name,
         d=len(case.x0),
-        ours=tuple(correlation(found.score, gap) for found in probes),
-        most=correlation(-np.argsort(np.argsort(gap, kind="stable")), gap),
+        homotopy=tuple(correlation(found.score, gap) for found in probes),
+        highest=correlation(-np.argsort(np.argsort(gap, kind="stable")), gap),
         t=correlation(t, gap),
         longer=float(np.mean([correlation(found.score, gap) for found in longer])),
         paper=tuple(float(np.mean([correlation(p.score, gaps(case, values)) for p in probes])) for values in paper),
@@ -243,22 +244,24 @@ def compare(outcome: Outcome) -> Line:
 
 
 HEAD = (
-    *("function", "d", "ρ with homotopies", "most possible", "ρ of t itself", f"ρ, {LONG} steps"),
-    *(f"ρ with the paper's, γ {gamma}" for gamma in GAMMAS),
-    *("t1 advised (f)", "best t1 (f)", "regret", "regret of auto's t1", "helps"),
+    *("function", "d", "ρ with homotopies", "highest possible", "ρ of t itself", f"ρ, {LONG} steps"),
+    *(f"ρ, paper's method, γ {gamma}" for gamma in GAMMAS),
+    *("recommended t1 (f)", "best t1 (f)", "regret", "regret of auto's t1", "helps"),
 )
+TERMINAL_COLUMNS = ("function", "d", "ρ with homotopies", "regret", "helps")
+"""Columns that fit 80 characters. The page has all."""
 
 
 def mean(lines: list[Line]) -> tuple[str, ...]:
-    """The means of the correlations with homotopies, as a row."""
-    columns = (np.mean(line.ours) for line in lines), (line.most for line in lines), (line.t for line in lines)
+    """Return a row with the means of the correlations with homotopies."""
+    columns = (np.mean(line.homotopy) for line in lines), (line.highest for line in lines), (line.t for line in lines)
     numbers = [f"{np.mean(list(column)):.2f}" for column in (*columns, (line.longer for line in lines))]
     shares = [f"{np.mean(list(c)):.1%}" for c in ((line.regret for line in lines), (line.default for line in lines))]
     return "mean", "", *numbers, *("" for _ in GAMMAS), "", "", *shares, ""
 
 
 def draw(outcomes: list[Outcome], file: Path) -> None:
-    """Score and final values against t1, both with the better end up."""
+    """Plot score and final values against t1. Up is better for both."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -271,15 +274,15 @@ def draw(outcomes: list[Outcome], file: Path) -> None:
             ax.plot(t, found.score / found.score.max(), color="C0", alpha=0.25, lw=1)
         scores = np.median([found.score / found.score.max() for found in probes], axis=0)
         (score,) = ax.plot(t, scores, "o-", color="C0", label="score of the probe (thin: each of 10 seeds)")
-        advised = ax.axvline(probes[0].t1, color="black", ls=":", label="t1 that it advises (seed 0)")
+        advised = ax.axvline(probes[0].t1, color="black", ls=":", label="recommended t1 (seed 0)")
         ax.set(xscale="log", ylim=(-0.05, 1.1), title=f"{case.name}, d = {len(case.x0)}")
         right = ax.twinx()
-        (runs,) = right.plot(t, gap, "s--", color="C1", label="what the runs leave (axis reversed: up is better)")
+        (runs,) = right.plot(t, gap, "s--", color="C1", label="remaining after the runs (axis reversed: up is better)")
         right.set(yscale="log", ylim=(3, 3e-7))
         ax.tick_params(axis="y", labelcolor="C0")
         right.tick_params(axis="y", labelcolor="C1")
         if ax in axes[:, -1]:
-            right.set_ylabel("left of f(x0) - min f", color="C1")
+            right.set_ylabel("share of f(x0) - min f", color="C1")
     for ax in axes[:, 0]:
         ax.set_ylabel("score, relative", color="C0")
     for ax in axes[-1]:
@@ -290,21 +293,22 @@ def draw(outcomes: list[Outcome], file: Path) -> None:
 
 def main(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file.")] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the first nine functions to this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the first nine functions into this file.")] = None,
 ) -> None:
-    """Measure and print."""
+    """Measure, and print the tables."""
     outcomes = [measure(case) for case in track(CASES, transient=True)]
     command = "python benchmarks/probe.py --markdown benchmarks/probe.md --picture docs/images/probe.png"
-    parts = [f"`{command}`; slgh {slgh.__version__}, numpy {np.__version__}.\n"]
+    parts = [f"Command: `{command}`. slgh {slgh.__version__}, numpy {np.__version__}.\n"]
     for fresh, title in {
-        False: "Looked at while the score was made",
-        True: "Looked at after it was made",
+        False: "Functions used to design the score",
+        True: "Functions evaluated afterwards",
     }.items():
         lines = [compare(outcome) for outcome in outcomes if outcome.case.fresh == fresh]
         rows = [*(one.cells() for one in lines), mean(lines)]
-        table = Table(*HEAD, title=title)
+        shown = [HEAD.index(name) for name in TERMINAL_COLUMNS]
+        table = Table(*TERMINAL_COLUMNS, title=title)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(row[i] for i in shown))
         Console().print(table)
         text = [f"| {' | '.join(row)} |" for row in (HEAD, *rows)]
         text.insert(1, "| --- " * len(HEAD) + "|")

@@ -1,8 +1,8 @@
-"""How long a formula's closed form takes to build, and to evaluate against hand-written NumPy.
+"""Time the construction of a formula's closed form, and its evaluation compared with hand-written NumPy.
 
     python benchmarks/smoothing.py [--markdown FILE]
 
-Each figure is the median over rounds in which both take turns, so that the machine's noise meets both alike.
+Each figure is the median over rounds in which both alternate, so that noise of the machine affects both equally.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def seconds(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def ratio(ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = 200) -> float:
-    """The median of the ratios of rounds in turn."""
-    np.testing.assert_allclose(ours(), theirs(), rtol=1e-10)
-    return statistics.median(seconds(ours) / seconds(theirs) for _ in range(rounds))
+def ratio(closed_form: Callable[[], Any], hand_written: Callable[[], Any], rounds: int = 200) -> float:
+    """Return the median of the ratios over alternating rounds."""
+    np.testing.assert_allclose(closed_form(), hand_written(), rtol=1e-10)
+    return statistics.median(seconds(closed_form) / seconds(hand_written) for _ in range(rounds))
 
 
 def main() -> None:
@@ -75,10 +75,9 @@ def main() -> None:
             lines.append(f"| {name} | 1000 | {points} | {built:.2f} | {value:.2f} | {grad:.2f} |")
             print(lines[-1])
     if options.markdown:
-        note = (
-            "Targets: built in under 2 s, within 2 times hand-written NumPy. `python benchmarks/smoothing.py --markdown"
-        )
-        options.markdown.write_text("\n".join([f"{note} {options.markdown}`:", "", *lines, ""]))
+        note = "Targets: built in under 2 s, at most twice the time of hand-written NumPy."
+        command = f"python benchmarks/smoothing.py --markdown {options.markdown}"
+        options.markdown.write_text("\n".join([f"{note} Command: `{command}`.", "", *lines, ""]))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def minimize_compiled(reached: Callable[[], None]) -> None:
     """Minimize with `zoslgh_r` and the compiled loop on JAX. JAX calls the function to trace it."""
     import jax.numpy as jnp
 
-    # Each run has a function of its own: JAX would not trace the same function again.
+    # Each run needs its own function: JAX would not trace the same function again.
     def sphere(x: Any) -> Any:
         reached()
         return jnp.sum(x**2)
@@ -178,8 +178,8 @@ def minimize_compiled(reached: Callable[[], None]) -> None:
 def attack_images(reached: Callable[[], None]) -> None:
     """Attack two NumPy images of two pixels, until the first evaluation of the loss.
 
-    The attack first calls the model with the unchanged images, to see which it classifies correctly. The walk
-    goes on until the first call inside `slgh.minimize`.
+    The attack first calls the model with the unchanged images, to find those that it classifies correctly. The walk
+    continues until the first call inside `slgh.minimize`.
     """
     from slgh.attack import attack
 
@@ -261,7 +261,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     lines = commands.add_parser("lines", help="code, docstring and comment lines by folder")
-    lines.add_argument("root", type=Path, nargs="?", default=REPOSITORY, help="a checkout; by default this one")
+    lines.add_argument("root", type=Path, nargs="?", default=REPOSITORY, help="a checkout (default: this one)")
     walks = commands.add_parser("walks", help="files visited before the user's function is called")
     walks.add_argument("--files", action="store_true", help="list the files too")
     commands.add_parser("names", help="public names and command-line options, sorted")

@@ -41,13 +41,13 @@ def case(function: Callable[[Library, Path], Verdict]) -> Callable[[Library, Pat
 
 
 def child(function: Callable[[Library, Path], None]) -> Callable[[Library, Path], None]:
-    """Register what a process of its own does for a case."""
+    """Register the part of a case that runs in its own process."""
     CHILDREN[function.__name__] = function
     return function
 
 
 def start(function: Callable[[Library, Path], None], library: Library, folder: Path) -> subprocess.Popen[bytes]:
-    """Start a child in a process and a session of its own."""
+    """Start a child in its own process and session."""
     script = Path(__file__).resolve().parents[1] / "bad_values.py"
     command = [sys.executable, str(script), "child", function.__name__, library.name, str(folder)]
     quiet = subprocess.DEVNULL
@@ -62,7 +62,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def short(error: BaseException) -> str:
-    """An exception in one line."""
+    """Format an exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:100]}{'...' if len(text) > 100 else ''}".removesuffix(": ")
 
@@ -71,7 +71,7 @@ def short(error: BaseException) -> str:
 
 
 def solved(answer: Answer, fun: Fun, *, bar: float = BAR) -> Verdict:
-    """Holds if the value at x is below the bar, and what is reported is what `fun` gives there."""
+    """Check that the value at x is below the bar, and that the reported value is `fun(x)`."""
     value = float(fun(answer.x))
     if not value < bar:
         return WRONG, f"f(x) = {value:.3g}, reported {answer.fun}"
@@ -97,7 +97,7 @@ def good(x: Array) -> bool:
 
 
 class Recorder:
-    """A function that keeps its points."""
+    """Function that stores its points."""
 
     def __init__(self, fun: Fun) -> None:
         self.fun = fun
@@ -146,7 +146,7 @@ def minus_inf_strip(library: Library, folder: Path) -> Verdict:
     def fun(x: Array) -> float:
         return -np.inf if abs(x[0] - 2) < 0.05 else sphere(x)
 
-    # Whether the strip is met, and when, is luck: five seeds, of which the worst counts.
+    # The strip may be found early, late or never: the worst of five seeds counts.
     verdict, note, met = HOLDS, "", 0
     for seed in range(5):
         seen = Recorder(fun)
@@ -178,11 +178,11 @@ def constant(library: Library, folder: Path) -> Verdict:
 
 
 class SimulationFailed(Exception):
-    """An exception of the user's own."""
+    """An exception class of the user."""
 
 
 class Counted:
-    """Sphere that counts its calls in a file, over several processes, and does something at call `at` of this one."""
+    """Sphere that counts its calls in a file, across processes, and runs `action` at call `at` of this process."""
 
     def __init__(self, folder: Path, at: int = 0, then: str = "") -> None:
         self.file, self.at, self.then, self.calls = folder / "calls", at, then, 0
@@ -281,7 +281,7 @@ def ctrl_c(library: Library, folder: Path) -> Verdict:
 
 
 class Slow:
-    """Sphere that takes its time, and leaves the number of its process in a folder."""
+    """Slow sphere that writes the ID of its process into a folder."""
 
     def __init__(self, folder: Path, seconds: float, kill: bool = False) -> None:
         self.pids, self.seconds, self.kill = folder / "pids", seconds, kill
@@ -290,7 +290,7 @@ class Slow:
     def __call__(self, x: Array) -> float:
         mine = self.pids / str(os.getpid())
         if self.kill and mine.exists():
-            # Only one worker: the first that can make this folder, in its second call.
+            # Only one worker does this: the first that creates this folder, in its second call.
             with contextlib.suppress(FileExistsError):
                 (self.pids.parent / "killed").mkdir()
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -375,7 +375,7 @@ def sigkill_resume(library: Library, folder: Path) -> Verdict:
 
 
 def shifting(x: Array) -> float:
-    """Sphere that computes in its argument."""
+    """Sphere that modifies its argument."""
     x -= 1.0
     return float(np.sum(x**2))
 
@@ -655,7 +655,7 @@ def damaged_state(library: Library, folder: Path) -> Verdict:
         (place / "state").write_bytes(content)
         for name, text in beside.items():
             (place / name).write_bytes(text)
-        # What is not in a saved state must not make a difference here.
+        # Information that is not in a saved state must not change the result here.
         np.random.seed(0)  # noqa: NPY002
         return library.resume(sphere, place / "state", budget=120)
 
@@ -681,7 +681,7 @@ def damaged(sound: bytes) -> Iterable[bytes]:
 
 
 class Hostile:
-    """Runs a command when it is unpickled."""
+    """Object that runs a command when it is unpickled."""
 
     def __init__(self, marker: Path) -> None:
         self.marker = marker

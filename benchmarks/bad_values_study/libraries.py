@@ -1,6 +1,6 @@
 """The libraries of the comparison, each called in its documented way.
 
-A library is imported by the process that tries it, and only there. What a library does not have raises `NotOffered`.
+Only the process that runs a cell imports the library. `NotOffered` is raised for anything that a library does not have.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START = (3.0, -2.0)
 
 
 class NotOffered(Exception):
-    """The library has nothing for this case."""
+    """The library does not offer this."""
 
 
 class Answer(NamedTuple):
@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
 
 class Session:
-    """A run by ask and tell."""
+    """A run with ask and tell."""
 
     def ask(self) -> list[Array]:
         """Return the points to evaluate."""
@@ -85,7 +85,10 @@ class Library:
         x0: Any = None,
         callback: Callable[[list[Any]], None] | None = None,
     ) -> Answer:
-        """Minimize in this process. The callback gets every array or dictionary that the library hands out."""
+        """Minimize in this process.
+
+        The callback gets every array or dictionary that the library passes to a callback.
+        """
         raise NotImplementedError
 
     def within(self, fun: Fun, budget: int) -> bool:
@@ -94,7 +97,7 @@ class Library:
         return True
 
     def interruptible(self, fun: Fun, *, budget: int = BUDGET, parallel: bool = False) -> Answer:
-        """Minimize, and after Ctrl-C return what the caller still has. Two workers if `parallel`."""
+        """Minimize, and return what the caller has after Ctrl-C. Use two workers if `parallel`."""
         return self.parallel(fun, budget=budget) if parallel else self.minimize(fun, budget=budget)
 
     def parallel(self, fun: Fun, *, budget: int = BUDGET) -> Answer:
@@ -106,11 +109,11 @@ class Library:
         raise NotOffered("no vectorized functions")
 
     def mapped(self, values: Values) -> Answer:
-        """Minimize with a map of the user's own."""
+        """Minimize with a map function of the user."""
         raise NotOffered("no map of the user's own")
 
     def session(self, *, budget: int, seed: int) -> Session:
-        """Start a run by ask and tell."""
+        """Start a run with ask and tell."""
         raise NotOffered("no ask and tell")
 
     def resume(self, fun: Fun, path: Path, *, budget: int) -> Answer:
@@ -124,12 +127,12 @@ def stop_listening() -> None:
 
 
 def rows_of(fun: Fun) -> Callable[[Array], Any]:
-    """Return a vectorized function that hands views of its points to `fun`."""
+    """Return a vectorized function that passes views of its points to `fun`."""
     return lambda points: fun(points) if points.ndim == 1 else np.array([fun(point) for point in points])
 
 
 class Slgh(Library):
-    """This library, with its default method."""
+    """slgh with its default method."""
 
     name, title, package = "slgh", "slgh", "slgh"
     call = "`slgh.minimize(f, x0, bounds=..., max_evals=300, seed=...)`"

@@ -1,4 +1,4 @@
-"""The comparison in Markdown, from the recorded outcomes."""
+"""Write the comparison in Markdown from the recorded outcomes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def calls() -> str:
 
 
 def rewrite(page: Path, record: dict[str, Any]) -> None:
-    """Replace what stands between the marks on the page."""
+    """Replace the text between the marks on the page."""
     text = page.read_text()
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]

@@ -1,4 +1,4 @@
-"""Running one cell of the table: a case and a library, in a process of its own with a time limit."""
+"""Run one cell of the table: a case with a library, in its own process with a time limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 
 def run_cell(row: str, library: str, limit: float = LIMIT) -> Outcome:
-    """Try a case in a process of its own."""
+    """Run a case in its own process."""
     script = Path(__file__).resolve().parents[1] / "bad_values.py"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder = Path(place).resolve() / "case"
@@ -41,7 +41,7 @@ def run_cell(row: str, library: str, limit: float = LIMIT) -> Outcome:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             cwd=folder,
-            # The case runs in another folder, and must import what this process would.
+            # The case runs in another folder, and must import the same modules as this process.
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,
         )
@@ -50,7 +50,7 @@ def run_cell(row: str, library: str, limit: float = LIMIT) -> Outcome:
         except subprocess.TimeoutExpired:
             return Outcome(HANGS, f"no answer in {limit:g} s")
         finally:
-            # Also what the case has left behind: worker processes keep the group.
+            # This also ends what the case has left behind: worker processes belong to the group.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -62,7 +62,7 @@ def run_cell(row: str, library: str, limit: float = LIMIT) -> Outcome:
 
 
 def cell(row: str, name: str, folder: Path, file: Path) -> None:
-    """Try a case in this process, and leave the outcome in a file."""
+    """Run a case in this process, and write the outcome to a file."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     library = LIBRARIES[name]
     logged = listen(name)
@@ -82,13 +82,13 @@ def cell(row: str, name: str, folder: Path, file: Path) -> None:
 
 
 def call_child(function: str, name: str, folder: Path) -> None:
-    """Do what a case wants done in a process of its own."""
+    """Run the part of a case that needs its own process."""
     listen(name)
     CHILDREN[function](LIBRARIES[name], folder)
 
 
 def listen(name: str) -> list[str]:
-    """Collect what Optuna logs instead of printing it."""
+    """Collect Optuna's log messages instead of printing them."""
     messages: list[str] = []
     if name == "optuna":
         import optuna

@@ -74,13 +74,12 @@ def _seconds(place: Place, repeats: int = 10) -> float:
 
 
 def lines(found: dict[tuple[str, Column], float], names: Sequence[str]) -> list[str]:
-    """Format the hours as a table. Where a cell is empty, the run for a larger budget also covers the smaller one."""
-    columns = sorted({column for _, column in found})
-    heads = [f"{suite} d={d} {budget // d}d" for suite, d, budget in columns]
-    wide = max(map(len, names))
-    rows = ["  ".join([" " * wide, *heads, "total"])]
-    for name in [*names, "total"]:
-        of = [sum(h for (who, c), h in found.items() if c == column and name in (who, "total")) for column in columns]
-        cells = [f"{h:.2f}".rjust(len(head)) if h else " " * len(head) for h, head in zip(of, heads, strict=True)]
-        rows.append("  ".join([name.ljust(wide), *cells, f"{sum(of):.2f}".rjust(5)]))
-    return rows
+    """Format the hours by method and by column as two lists. A run for a larger budget also covers the smaller ones."""
+    by_method = {name: sum(h for (who, _), h in found.items() if who == name) for name in names}
+    by_column = {
+        f"{suite}, d = {d}, {budget // d} d": sum(h for (_, column), h in found.items() if column == (suite, d, budget))
+        for suite, d, budget in sorted({column for _, column in found})
+    }
+    rows = {**by_method, **by_column, "total": sum(found.values())}
+    width = max(map(len, rows))
+    return [f"{'CPU hours':{width}}", *(f"{name:{width}} {hours:8.2f}" for name, hours in rows.items())]
