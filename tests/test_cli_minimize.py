@@ -1,4 +1,4 @@
-"""`slgh minimize` and `probe`: what they refuse, what they print, how they end, and how they go on."""
+"""`slgh minimize` and `probe`: refused input, output, ends of a run, and resuming."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ form = Form()
 """
 
 BROKE = MINE.splitlines().index('    raise RuntimeError("the model\\nbroke")') + 1
-"""The line that raises."""
+"""Line that raises."""
 
 SEED = ["--seed", "7"]
 QUICK = ["--no-plot", "--max-evals", "200", *SEED]
@@ -121,7 +121,7 @@ QUICK = ["--no-plot", "--max-evals", "200", *SEED]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the user's own code, which is the current one."""
+    """Current folder with the user's own code."""
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "broken.py").write_text("import no_such_library\n")
     (tmp_path / "unreadable.py").write_text("def f(x:\n")
@@ -139,7 +139,7 @@ def run(*arguments: str, **options: Any) -> Any:
 
 
 def minimize(*arguments: str) -> dict[str, Any]:
-    """The JSON of a run that must end as planned."""
+    """Return the JSON of a run that must end as planned."""
     result = run("minimize", *arguments, "--json", "-")
     assert result.exit_code in (0, 3), result.output
     return cast(dict[str, Any], json.loads(result.stdout))
@@ -162,7 +162,7 @@ BAD = {
     "a tower of powers": (["x + 10**10**10", "--x0", "1"], "exponents must be at most 64"),
     "a formula that is too long": (["+".join(["x"] * 20_000), "--x0", "1"], "at most 20000 characters"),
     "a formula nested too deep": (["sin(" * 70 + "x" + ")" * 70, "--x0", "1"], "nested at most 60 deep"),
-    "a subscript out of reach": (["sum(x[i+1] for i in range(d))", "--x0", "1,2"], "reaches variable x[2]"),
+    "a subscript out of reach": (["sum(x[i+1] for i in range(d))", "--x0", "1,2"], "uses variable x[2]"),
     "a misspelled problem": (["rosenbrok"], "Did you mean rosenbrock?"),
     "x0 missing": (["x**2 + y**2"], "--x0 is missing: x0 is the start of x, y, in this order, for example --x0 1,1"),
     "x0 missing for a function": (["--fun", "mine:sphere"], "--x0 is missing"),
@@ -332,7 +332,7 @@ def test_every_method_runs(method: str) -> None:
     assert found["method"]["name"] == method
     assert found["nit"] > 0
     assert found["exit_code"] == 0
-    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto", "scale_free"}  # the others get values alone
+    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto", "scale_free"}  # the others receive values only
     assert (found["njev"] > 0) == (method in asked)
 
 
@@ -448,7 +448,7 @@ def test_points_are_shown_whole_up_to_twenty_numbers() -> None:
 
 
 def told(*arguments: str, label: str) -> list[str]:
-    """What the block says under a label."""
+    """Return the lines of the block under a label."""
     lines = run("minimize", *arguments, "--no-plot").stdout.splitlines()
     return [line.removeprefix(label).strip() for line in lines if line.split(" ")[0] == label]
 
@@ -686,7 +686,7 @@ def test_without_matplotlib_nothing_is_drawn_unless_asked_for(monkeypatch: pytes
     assert 'pip install "slgh[plot]"' in result.stderr
 
 
-# --- runs that are kept
+# --- runs in a folder
 
 SLOW = ["--fun", "mine:slow", "--x0", "2,3", "--seed", "11"]
 KEPT = ["--run", "kept"]
@@ -699,7 +699,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def wait_for(place: Path, iterations: int) -> None:
-    """Until a run in another process has saved so many iterations."""
+    """Wait until a run in another process has saved this many iterations."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         found = checkpoint.read(place / "checkpoint.npz")
@@ -710,7 +710,7 @@ def wait_for(place: Path, iterations: int) -> None:
 
 
 def differences(found: dict[str, Any], other: dict[str, Any]) -> set[str]:
-    """In which entries two runs differ, but for the time they took."""
+    """Return the entries in which two runs differ, except for their times."""
     return {name for name in found.keys() | other.keys() if found.get(name) != other.get(name)} - {"seconds"}
 
 
@@ -726,7 +726,7 @@ def test_a_killed_run_is_resumed_to_the_same_result_bit_for_bit(folder: Path) ->
     resumed = run(*command, "--json", "-", "--history")
     assert resumed.exit_code == 0, resumed.output
     expected = minimize(*SLOW, "--max-evals", "800", "--history", "--no-plot")
-    assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # which a resumed run does not ask for
+    assert differences(json.loads(resumed.stdout), expected) <= {"fun_x0"}  # a resumed run does not evaluate it
     kept = json.loads((folder / "kept" / "result.json").read_text())
     assert (kept["x"], kept["repeat"]) == (expected["x"], expected["repeat"])
 
@@ -775,7 +775,7 @@ def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder:
     assert resumed.exit_code == 3
     found = json.loads(resumed.stdout)
     expected = minimize(*arguments, "--max-evals", "400", "--no-plot", "--history")
-    assert differences(found, expected) <= {"xhat"}  # which is drawn from the iterations first planned
+    assert differences(found, expected) <= {"xhat"}  # it is drawn from the iterations planned first
     assert "--max-evals 400" in found["repeat"]
     kept = json.loads((folder / "kept" / "run.json").read_text())
     assert kept["options"]["max_evals"] == 400, "the new limit is kept"
@@ -845,7 +845,7 @@ def test_a_kept_run_can_be_resumed_from_another_folder(folder: Path, monkeypatch
 
 
 def refuse(*arguments: str) -> str:
-    """The one line of a refusal."""
+    """Return the one-line error message."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stderr.count("\n") == 1

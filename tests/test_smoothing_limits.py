@@ -1,4 +1,4 @@
-"""Formulas at the limits of the closed forms: a result or an error of the package, and never without end."""
+"""Formulas at the limits of the closed forms give a result or an error of the package, in bounded time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slgh.smoothing.nodes import gauss_hermite
 
 
 def piecewise_mean(f: Any, x: float, t: float, kinks: list[float]) -> float:
-    """E f(x + t u) by Gauss-Legendre between the kinks."""
+    """Return E f(x + t u) by Gauss-Legendre between the kinks."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     ends = sorted([-9.0, 9.0, *((k - x) / t for k in kinks if abs(k - x) < 9 * t)])
     total = 0.0
@@ -29,7 +29,7 @@ def piecewise_mean(f: Any, x: float, t: float, kinks: list[float]) -> float:
     return total
 
 
-# Formulas in x, the same in NumPy, and where they bend or jump. The coefficients are irrational.
+# Formulas in x, their NumPy versions, and their kinks or jumps. The coefficients are irrational.
 IRRATIONAL: dict[str, tuple[Any, list[float]]] = {
     "max(x**3, e)": (lambda x: np.maximum(x**3, np.e), [np.exp(1 / 3)]),
     "min(x**4 - sqrt(e), pi)": (
@@ -107,7 +107,7 @@ def test_cases_inside_conditions_are_named_or_averaged(formula: str) -> None:
 
 
 def test_a_root_of_a_sign_has_no_closed_form() -> None:
-    with pytest.raises(NotInClosedForm, match=r"not a real number everywhere: sqrt\("):
+    with pytest.raises(NotInClosedForm, match=r"not real everywhere: sqrt\("):
         slgh.smooth("sqrt(sign(x)) + y")
     F = slgh.smooth("sqrt(1 + sign(x)) + y", fallback="quadrature")
     assert F.value([0.5, 1.0], 0.0) == pytest.approx(2**0.5 + 1)
@@ -144,7 +144,7 @@ def test_terms_that_expand_too_far_are_averaged() -> None:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """A CPU clock that moves by `step` seconds each time it is read."""
+    """CPU clock that advances by `step` seconds each time it is read."""
     state = {"now": 0.0, "step": 0.0}
 
     def thread_time() -> float:
@@ -238,7 +238,7 @@ def test_the_error_is_estimated_for_terms_of_different_numbers_of_variables() ->
 
 
 def test_a_formula_of_billions_of_variables_can_be_shown() -> None:
-    """Its variables are not listed one by one."""
+    """Its variables are not listed individually."""
     F = slgh.smooth("x[2147483647]")
     assert F.d == 2**31
     assert repr(F) == "Smoothed(x[2147483647])"

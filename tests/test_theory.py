@@ -1,4 +1,4 @@
-"""The theorems: their numbers by hand, their bounds on runs; and Algorithm 4's step."""
+"""The theorems: their numbers by hand, their bounds on runs, and the step of Algorithm 4."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ each_theorem = pytest.mark.parametrize("name", THEOREMS)
 
 
 def planned(name: str, **options: Any) -> Plan:
-    """The plan of a theorem for a function whose constants are all about 1."""
+    """Return the plan of a theorem for a function whose constants are all about 1."""
     method = "slgh_r" if THEOREMS[name].order == "first" else "zoslgh_r"
     common = {"L0": 1.5, "L1": 2.0, "d": 2, "t1": 0.5, "gap": 1.0}
     return plan(method, **common | EXTRAS[name] | options)
@@ -115,7 +115,7 @@ def test_xhat_is_the_least_gradient_of_theorem_3_4_and_drawn_in_the_others() -> 
 
 
 def by_the_paper(name: str, c: Constants, k0: int, t: np.ndarray) -> float:
-    """The right-hand sides as the proofs print them, f(x_{k0+1}) - f* and 2 nu where t changes being ours."""
+    """Right-hand sides as printed in the proofs, except f(x_{k0+1}) - f*, and 2 nu only where t changes."""
     L0, L1, d, sigma, nu = c.L0, c.L1, c.d, c.sigma, c.nu
     T, n = len(t) - 1, len(t) - 1 - k0
     now, after = t[:T], t[k0:T]
@@ -178,7 +178,7 @@ def test_what_is_planned_holds_for_all_radii_that_fall_at_least_as_fast(name: st
         t.append(max(min(share, 0.95) * t[-1], it.floor))
     assert it.bound(t) <= it.bound() * (1 + 1e-12)
     slowest = np.maximum(0.5 * 0.95 ** np.arange(151), it.floor)
-    # The plan knows the floor, not how close to it t ends; with an error it takes steps at their worst while t falls.
+    # The plan knows the floor, but not the final t. With an error, it assumes the worst step while t decreases.
     assert it.bound() <= it.bound(slowest) * (1 + 1e-3 if not it.constants.nu else 2)
 
 
@@ -200,7 +200,7 @@ PROBLEMS = [slgh.problems.wells(3), slide(3), chain(3)]
 
 
 def run(it: Plan, problem: Problem, seeds: int, **options: Any) -> tuple[np.ndarray, np.ndarray]:
-    """|grad f(x_k)|^2 (T, seeds) and t_1..t_(T+1), of a run with noise and error as the theorem has them."""
+    """Return |grad f(x_k)|^2 (T, seeds) and t_1..t_(T+1) of a run with the noise and the error of the theorem."""
     F, T = problem.smooth, it.T
     squares, t = np.empty((T, seeds)), np.empty((T + 1, seeds))
 
@@ -259,7 +259,7 @@ def test_the_bound_holds_on_runs(name: str, problem: Problem, eta: float | None)
 def test_the_inequality_that_the_proofs_sum_holds_in_each_iteration(
     name: str, problem: Problem, seed: int, t: float, n: int
 ) -> None:
-    """a |grad f|^2 <= A (F - E F_next) + s at constant t: the mean over 2000 draws, within 5 of its errors."""
+    """a |grad f|^2 <= A (F - E F_next) + s at constant t: the mean over 2000 draws, within 5 standard errors."""
     F: Any = problem.smooth
     theorem, rng = THEOREMS[name], np.random.default_rng(seed)
     c = Constants(L1=F.L1, L0=F.L0, d=3, t1=1.0, **EXTRAS[name])
@@ -279,7 +279,7 @@ def test_the_inequality_that_the_proofs_sum_holds_in_each_iteration(
 
 
 class Ramp:
-    """f(x) = x_1, as far as a run goes: each step gains twice what the descent lemma promises of it."""
+    """f(x) = x_1 over the length of a run: each step gains twice the guarantee of the descent lemma."""
 
     def value(self, x: Any, t: Any) -> Any:
         return x[..., 0]
@@ -302,7 +302,7 @@ def test_the_first_order_bound_is_twice_the_truth_on_a_ramp() -> None:
 
 
 def test_what_the_proof_of_C_2_prints_grows_with_T_and_ours_falls() -> None:
-    """2 nu in every iteration, divided by a step that falls as 1/sqrt(T), would leave no bound."""
+    """2 nu in every iteration, divided by a step that decreases as 1/sqrt(T), would leave no bound."""
 
     def bounds(T: int) -> tuple[float, float]:
         it = planned("C.2", gamma=0.5, T=T, nu=1e-3)
@@ -345,7 +345,7 @@ def test_a_method_of_ones_own_is_planned_by_its_parts() -> None:
     it = plan(result.method, L1=2.0, d=2, t1=0.5, gamma=0.9, T=50)
     assert it.theorem.name == "4.1"
     constant = slgh.minimize(lambda x: (x**2).sum(), [1.0], method="zosgd", t1=1.0, step=0.1, max_iter=1, seed=0)
-    with pytest.raises(ValueError, match=r"`method` must lower t as .* got the schedule 'constant'"):
+    with pytest.raises(ValueError, match=r"`method` must decrease t as .* got the schedule 'constant'"):
         plan(constant.method, L1=2.0, d=2, t1=0.5, gamma=0.9, T=50)
 
 
@@ -366,7 +366,7 @@ def test_the_burn_in_is_at_most_half_of_a_given_T() -> None:
         ({"T": None, "eps": 0.1, "L0": None}, r"`L0` and `gap` \(or `span`\) must be given"),
         ({"floor": 0.6}, r"`floor` .* must be at most t1=0.5"),
         ({"T": None, "eps": 0.1, "floor": 0.4}, "`floor` must be lower for eps=0.1"),
-        ({"method": "slgh_r", "nu": 1e-4}, "`nu` must be 0 for methods that take gradients"),
+        ({"method": "slgh_r", "nu": 1e-4}, "`nu` must be 0 for methods that use gradients"),
         ({"method": "zosgd"}, "`method` must be one of 'slgh_r', 'slgh_d', 'zoslgh_r', 'zoslgh_d'"),
     ],
 )
@@ -385,7 +385,7 @@ def test_a_bound_needs_what_it_is_made_of(missing: str) -> None:
         planned("4.1", gamma=0.9, T=50).bound([0.5, 0.4])
 
 
-# Algorithm 4's step
+# The step of Algorithm 4
 
 
 @every_library
@@ -428,7 +428,7 @@ def test_the_noise_aware_step_checks_itself(wrong: dict[str, float]) -> None:
         NoiseAware(**{"L1": 1.0, "nu": 1e-4} | wrong)
 
 
-# Guesses of L0 and L1
+# Estimates of L0 and L1
 
 
 @pytest.mark.slow
@@ -509,7 +509,7 @@ def test_kinks_and_jumps_are_told_from_smooth_functions(f: Any, rough: bool) -> 
 
 
 def test_a_cliff_between_far_points_counts_for_the_slope() -> None:
-    """A step so narrow that near pairs miss it, but that far pairs straddle."""
+    """A step so narrow that close pairs miss it, but distant pairs span it."""
     found = estimate_smoothness(lambda x: np.where(x[..., 0] > 0, 5.0, 0.0), np.full(2, 0.3), vectorized=True, seed=0)
     assert found.L0 > 5
 
@@ -545,7 +545,7 @@ def test_a_constant_function_is_flat() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x0": [[1.0]]}, r"`x0` must be one point, of shape \(d,\)"),
+        ({"x0": [[1.0]]}, r"`x0` must be one point of shape \(d,\)"),
         ({"radius": 0.0}, "`radius` must be a finite number above 0"),
         ({"samples": 10}, "`samples` must be an integer >= 50"),
         ({"fun": lambda x: math.nan}, "`fun` must return finite numbers"),

@@ -1,4 +1,4 @@
-"""`step="theory"`, `noise` and xhat as the theorems have them, through the front door."""
+"""`step="theory"`, `noise` and xhat follow the theorems when passed to `minimize`."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_xhat_of_theorem_3_4_has_the_least_gradient_of_f() -> None:
 
 def test_a_gradient_that_is_not_finite_is_not_the_least() -> None:
     class Broken:
-        """The wells, with a NaN gradient of f (not of F) beyond x[0] = 3."""
+        """Wells with a NaN gradient of f (not of F) beyond x[0] = 3."""
 
         value, dt, trace = WELLS.smooth.value, WELLS.smooth.dt, WELLS.smooth.trace  # type: ignore[union-attr]
 
@@ -200,7 +200,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"step": "teory", "L1": 1.0}, "must be a number, or 'theory'"),
     ({"step": "theory", "L1": 1.0, "gamma": "tuned"}, r"pass `eps=\.\.\.`"),
     ({"step": "theory", "L1": 1.0, "max_iter": None, "max_seconds": 1.0}, "pass max_iter or max_evals"),
-    ({"step": "theory", "L1": 1.0, "method": "zosgd"}, "must lower t as slgh_r"),
+    ({"step": "theory", "L1": 1.0, "method": "zosgd"}, "must decrease t as slgh_r"),
     ({"step": "theory", "L1": 1.0, "noise": 1.0}, "at most t1"),
     ({"L1": 1.0, "noise": 1e-4, "oracle": "sphere"}, "one that the theorems are proved for where values have an error"),
 ]

@@ -1,4 +1,4 @@
-r"""A chain after lower bounds for first-order methods: f is flat in a variable until the one before it has moved."""
+r"""Chain of links after lower bounds for first-order methods: a variable matters once the previous one has moved."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def chain(d: int = 2, links: int | None = None) -> Problem:
     n = d if links is None else links
     checks.count("links", n)
     if n > d:
-        raise ValueError(f"`links` must be an integer <= d = {d}, since a link needs a variable; got links={links!r}.")
+        raise ValueError(
+            f"`links` must be an integer <= d = {d}, since each link needs a variable, got links={links!r}."
+        )
     smooth = Chain(n)
     best = np.zeros((1, d))
     best[0, :n] = n**-0.5

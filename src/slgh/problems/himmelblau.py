@@ -19,7 +19,7 @@ class SmoothHimmelblau(SmoothedFunction):
     """
 
     def value(self, x: Any, t: Any) -> Any:
-        # Not in the printed order: at t = 0 this is exactly f as a sum of squares, to the last digit.
+        # The order differs from the printed one: at t = 0 this is bit-equal to f as a sum of squares.
         x, y, s = x[..., 0], x[..., 1], t * t
         f = (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2
         return f + s * (6 * x**2 + 2 * x + 6 * y**2 + 2 * y - 34 + 6 * s)

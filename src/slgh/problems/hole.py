@@ -17,8 +17,8 @@ def hole(d: int = 2) -> Problem:
     .. math:: f(x) = \left\{\begin{matrix} x_1^2 & x_1 \ge 0 \\ x_1^2/50 & x_1 < 0 \end{matrix}\right\}
         - 150 \times 1.1^{-(x_1 - 10)^2 - x_2^2 - \dots - x_d^2}
 
-    The minimum, f(9.319, 0, ...) = -56.670, lies in the hole. Decreasing t at a fixed ratio passes over it;
-    following the slope in t, as SLGH_d does, finds it.
+    The minimum, f(9.319, 0, ...) = -56.670, lies in the hole. A decay of t by a fixed ratio misses it. Following the
+    slope in t, as SLGH_d does, finds it.
 
     >>> round(float(hole().fun(np.array([9.319, 0.0]))), 3)
     -56.67

@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 
 
 class SmoothedFunction(Protocol):
-    """F(x, t) = E f(x + t u) and its derivatives, exactly; x is (..., d), t (...)."""
+    """Exact F(x, t) = E f(x + t u) and its derivatives, for x (..., d) and t (...)."""
 
     def value(self, x: Any, t: Any) -> Any: ...
     def grad(self, x: Any, t: Any) -> Any: ...
     def trace(self, x: Any, t: Any) -> Any: ...
     def dt(self, x: Any, t: Any) -> Any:
-        # The heat equation. Classes that derive from this protocol inherit it.
+        # By the heat equation. Classes that derive from this protocol inherit this method.
         return t * self.trace(x, t)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A function to minimize, and what is known about it.
+    """A function to minimize, with its start and known properties.
 
-    `fun` and `grad` are vectorized over (..., d). `minimizers` (n, d) are the global ones, `minimum` is f there.
+    `fun` and `grad` are vectorized over (..., d). `minimizers` (n, d) are the global ones, and `minimum` is f there.
     `smooth` is the closed form of F if there is one. `parameters` are those of the paper's runs.
     """
 
@@ -40,7 +40,7 @@ class Problem:
 
     @property
     def d(self) -> int:
-        """The number of variables."""
+        """Number of variables."""
         return len(self.x0)
 
 

@@ -1,4 +1,4 @@
-r"""A hill with a long tail: descent never ends, and its gradient vanishes about as slowly as theory allows."""
+r"""A hill with a long tail: descent never ends, and the gradient vanishes about as slowly as theory allows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from slgh.problems.wells import Wells
 
 
 def slide(d: int = 2) -> Problem:
-    r"""Return hills of widths 2^j and heights 2^(-j/10), j = 0..12, whose sum falls about as :math:`|x|^{-1/10}`.
+    r"""Return a sum of hills of widths 2^j and heights 2^(-j/10), j = 0..12, which decays about as :math:`|x|^{-1/10}`.
 
-    So the gradient falls as :math:`|x|^{-11/10}`, and descent finds one of size eps after about
-    :math:`\epsilon^{-21/11}` iterations (while it is above 1e-4, where the widest hill ends): almost the
-    :math:`\epsilon^{-2}` that any smooth function allows. The infimum, 0, is nowhere attained: `minimizers` is empty.
+    The gradient decays as :math:`|x|^{-11/10}`, and descent finds one of size eps after about
+    :math:`\epsilon^{-21/11}` iterations (while eps is above 1e-4, where the widest hill ends). This is almost the
+    :math:`\epsilon^{-2}` that any smooth function allows. The infimum, 0, is not attained, so `minimizers` is empty.
 
     >>> bool(slide().fun(slide().x0) > 5)
     True

@@ -27,17 +27,17 @@ class Wells(SmoothedFunction):
 
     @property
     def L0(self) -> float:
-        """A Lipschitz constant of f, and by Lemma 3.2 of F(., t)."""
+        """Lipschitz constant of f, and by Lemma 3.2 of F(., t)."""
         return float(np.sum(np.abs(self.w) / self.s) * np.exp(-0.5))
 
     @property
     def L1(self) -> float:
-        """A Lipschitz constant of the gradient of f, and by Lemma 3.2 of that of F(., t)."""
+        """Lipschitz constant of the gradient of f, and by Lemma 3.2 of that of F(., t)."""
         return float(np.sum(np.abs(self.w) / self.s**2))
 
     @property
     def span(self) -> float:
-        """An upper bound of sup f - inf f: the sum of all depths and heights."""
+        """Upper bound of sup f - inf f: the sum of all depths and heights."""
         return float(np.sum(np.abs(self.w)))
 
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""Gaussian smoothing: of a formula in closed form, of a Python function of few variables by quadrature."""
+"""Gaussian smoothing: of a formula in closed form, or of a Python function of few variables by quadrature."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def smooth(
     except ModuleNotFoundError as error:
         if error.name not in ("sympy", "mpmath"):
             raise
-        raise ImportError('`slgh.smooth` needs SymPy: pip install "slgh[formula]".') from error
+        raise ImportError('`slgh.smooth` needs SymPy. Run pip install "slgh[formula]".') from error
     if fallback is not None:
         checks.choice("fallback", fallback, FALLBACKS)
     if nodes is not None:

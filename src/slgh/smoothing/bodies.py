@@ -26,12 +26,12 @@ MAX_FACTORS = 1_000
 """Maximum number of factors into which a product may be written out."""
 
 MAX_PLAIN_VARIABLES = 256
-"""More plain variables are treated as components of a vector: terms that are alike become one body."""
+"""More plain variables than this are treated as components of a vector: similar terms become one body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRange:
-    """The variables of the placeholders: number k is x[slope * i + offsets[k]], for i in start..stop-1.
+    """Variables of the placeholders: number k is x[slope * i + offsets[k]], for i in start..stop-1.
 
     `start` and `stop` may depend on the number of variables d.
     """
@@ -43,7 +43,7 @@ class IndexRange:
 
     @property
     def index(self) -> sp.Symbol:
-        """The symbol of i in the body, with what is known about its sign."""
+        """Symbol of i in the body, with assumptions about its sign."""
         known = {"nonnegative": True} if sp.sympify(self.start).is_nonnegative else {}
         return sp.Symbol("i", integer=True, **known)
 
@@ -196,7 +196,7 @@ def write_out(term: Any, formula: Formula) -> Any:
     if fixed or not term.has(sp.Sum, sp.Product, DIMENSION):
         return term
     if formula.d is None:
-        raise ValueError(f"`formula`: the number of variables must be known for this term, pass d=...: {term}.")
+        raise ValueError(f"`formula`: this term needs the number of variables, pass d=...: {term}.")
     term, room = term.subs(DIMENSION, formula.d), [MAX_TERMS]
 
     def visit(node: Any) -> Any:
@@ -233,7 +233,7 @@ def explicit_body(expression: Any, formula: Formula) -> Body:
     if formula.vector is not None:
         own = {int(a.indices[0]): a for a in expression.atoms(sp.Indexed)}
         if own and formula.d is not None and max(own) >= formula.d:
-            raise ValueError(f"`formula` reaches variable {own[max(own)]}, of {formula.d} variables.")
+            raise ValueError(f"`formula` uses variable {own[max(own)]}, but there are only {formula.d} variables.")
     elif len(formula.names) <= MAX_PLAIN_VARIABLES:
         own = {k: sp.Symbol(name, real=True) for k, name in enumerate(formula.names)}
     else:

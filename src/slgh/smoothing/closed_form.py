@@ -1,4 +1,4 @@
-"""`Smoothed`, the Gaussian homotopy of a formula, and how it is assembled from rules."""
+"""`Smoothed`, the Gaussian homotopy of a formula, and its assembly from rules."""
 
 from __future__ import annotations
 
@@ -47,12 +47,14 @@ class Smoothed:
         self._pieces, self._terms, self._approximate = assemble(formula, fallback, nodes, coarse=coarse)
         self._singular = any(piece.rule.singular for piece in self._pieces)
 
-    def __reduce__(self) -> Any:  # without a time limit: what was built once is not refused on a busier machine
+    def __reduce__(
+        self,
+    ) -> Any:  # without a time limit: a formula that was built once must not fail on a busier machine
         return Smoothed, self._made_of
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variables in order; empty for a vector of any length."""
+        """Names of the variables in order. Empty for a vector of any length."""
         if self._formula.names or self.d is None:
             return self._formula.names
         return tuple(f"{self._formula.vector}[{i}]" for i in range(self.d))
@@ -135,7 +137,7 @@ class Smoothed:
             shape = np.broadcast_shapes(shape, tuple(t.shape))
             x, t = xp.broadcast_to(x, (*shape, x.shape[-1])), xp.broadcast_to(t, shape)
         if self._singular:
-            # The density of a half-line divides by t: take a t whose square is negligible, but does not underflow.
+            # The density of a half-line divides by t: use a t whose square is negligible but does not underflow.
             least = float(xp.finfo(x.dtype).smallest_normal) ** 0.2
             t = xp.where(xp.abs(t) < least, xp.full_like(t, least), t)
         return x, t, xp

@@ -1,6 +1,6 @@
 """Compile SymPy expressions into functions of arrays, for any array namespace.
 
-Common subexpressions are computed once, constants beforehand, and integer powers by multiplication.
+Common subexpressions are computed once, constants in advance, and integer powers by multiplication.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slgh.backends import special_functions
 from slgh.smoothing.time_limit import check_time, run_clock, running_clock
 
 MAX_OPERANDS = 1000
-"""Longer sums and products are printed as calls: Python cannot compile operators nested so deep."""
+"""Longer sums and products are printed as calls: Python cannot compile such deeply nested operators."""
 
 SECONDS_PER_NODE = 5e-5
 """Approximate time that SymPy needs to find common subexpressions, per node of the expressions."""

@@ -21,14 +21,14 @@ class Formula:
     """A formula and its variables in order, which are names or the components of one vector."""
 
     expression: Any
-    """An expression in real symbols, or in components of a real vector."""
+    """Expression in real symbols, or in components of a real vector."""
     names: tuple[str, ...]
-    """The plain variables; empty for a vector."""
+    """Plain variables. Empty for a vector."""
     vector: str | None
     d: int | None
-    """The number of variables, or None if any number >= `least` is possible."""
+    """Number of variables, or None if any number >= `least` is possible."""
     least: int
-    """The least number of variables."""
+    """Smallest number of variables."""
     user_symbols: tuple[tuple[Any, Any], ...] = ()
     """Pairs of a real symbol and the user's own symbol of a SymPy expression, which may have other assumptions."""
 
@@ -64,7 +64,9 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
         raise ValueError(f"`formula` must have plain variables, or one vector, got {names}.")
     if bases:
         if variables is not None:
-            raise ValueError("`variables` orders plain variables; a vector's are in order.")
+            raise ValueError(
+                "`variables` orders plain variables, but the formula has a vector, which is in order. Omit `variables`."
+            )
         return read_vector(expression, bases[0], d, highest)
     return read_plain(expression, plain, mentioned, d, variables, keep=isinstance(formula, sp.Basic))
 
@@ -91,7 +93,7 @@ def read_plain(
     if not names:
         raise ValueError(f"`formula` must have a variable, got {expression}.")
     if d is not None and d != len(names):
-        raise ValueError(f"`d` must be the number of variables, {len(names)} ({', '.join(names)}); got d={d}.")
+        raise ValueError(f"`d` must be the number of variables, {len(names)} ({', '.join(names)}), got d={d}.")
     real = {s: sp.Symbol(s.name, real=True) for s in plain}
     return Formula(
         expression=expression.xreplace(real).subs(DIMENSION, len(names)),
@@ -108,17 +110,17 @@ def read_vector(expression: Any, name: str, d: int | None, highest: int) -> Form
     base = sp.IndexedBase(name, real=True)
     if any(len(a.indices) != 1 for a in expression.atoms(sp.Indexed)):
         raise ValueError(
-            f"`formula` must have one subscript per variable, as in {name}[i]; got {str(expression)[:200]}."
+            f"`formula` must have one subscript per variable, as in {name}[i], got {str(expression)[:200]}."
         )
     expression = expression.replace(lambda e: isinstance(e, sp.Indexed), lambda e: base[e.indices])
     fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
     if min(fixed, default=0) < 0:
-        raise ValueError(f"`formula`: subscripts count from 0, got {name}[{min(fixed)}].")
+        raise ValueError(f"`formula` must have subscripts from 0 on, got {name}[{min(fixed)}].")
     least = max([*fixed, highest]) + 1
     if d is None and not expression.has(sp.Sum, sp.Product, DIMENSION):
         d = least
     if d is not None and d < least:
-        raise ValueError(f"`d` must be at least {least}, the formula has {name}[{least - 1}]; got d={d}.")
+        raise ValueError(f"`d` must be at least {least}, since the formula has {name}[{least - 1}], got d={d}.")
     return Formula(expression=expression, names=(), vector=name, d=d, least=least)
 
 
@@ -149,7 +151,9 @@ def call_with_symbols(
     try:
         kinds = inspect.signature(function).parameters
     except ValueError:
-        raise TypeError(f"`formula` must be a function whose arguments can be seen, got {function!r}.") from None
+        raise TypeError(
+            f"`formula` must be a function with a signature that Python can inspect, got {function!r}."
+        ) from None
     parameters = [name for name, p in kinds.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if len(parameters) == 1 and d is not None:
         x = sp.IndexedBase(parameters[0], real=True)

@@ -36,7 +36,7 @@ import sympy as sp
 from slgh.smoothing.time_limit import check_time
 
 T = sp.Symbol("t", positive=True)
-"""The smoothing radius."""
+"""Smoothing radius."""
 
 MAX_SYMBOLIC_SIZE = 3
 """Maximum number of variables for which a matrix is inverted by formula; beyond, numerically, by its eigenvectors."""
@@ -57,7 +57,7 @@ class normal_cdf(sp.Function):  # type: ignore[misc]
 
 
 class normal_pdf(sp.Function):  # type: ignore[misc]
-    """phi(mu, v): the density of that variable at 0."""
+    """phi(mu, v): the density of the same variable at 0."""
 
     nargs = 2
 
@@ -67,7 +67,7 @@ class normal_pdf(sp.Function):  # type: ignore[misc]
 
 
 def as_erf(expression: Any) -> Any:
-    """Return the expression with both written in functions that SymPy knows."""
+    """Return the expression with both functions replaced by functions that SymPy knows."""
     return expression.replace(normal_cdf, lambda mu, v: (1 + sp.erf(mu / sp.sqrt(2 * v))) / 2).replace(
         normal_pdf, lambda mu, v: sp.exp(-(mu**2) / (2 * v)) / sp.sqrt(2 * sp.pi * v)
     )
@@ -75,7 +75,7 @@ def as_erf(expression: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfLine:
-    """The indicator of `form` >= 0, or with `softness` tau^2 > 0 the normal distribution function of form / tau."""
+    """Indicator of `form` >= 0, or with `softness` tau^2 > 0 the normal distribution function of form / tau."""
 
     form: sp.Expr
     softness: sp.Expr = sp.S.Zero
@@ -83,14 +83,14 @@ class HalfLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A canonical term: polynomial * exp(exponent) * cos(phase) * half-line. It has no phase or no half-line."""
+    """Canonical term: polynomial * exp(exponent) * cos(phase) * half-line. It has no phase or no half-line."""
 
     variables: tuple[sp.Symbol, ...]
     polynomial: sp.Expr
     exponent: sp.Expr
-    """A polynomial of degree at most 2."""
+    """Polynomial of degree at most 2."""
     phase: sp.Expr | None = None
-    """A linear form, or None."""
+    """Linear form, or None."""
     halfline: HalfLine | None = None
 
 
@@ -223,7 +223,7 @@ class Quadratic:
 
     @classmethod
     def _of_one(cls, exponent: Any, z: tuple[sp.Symbol, ...]) -> Quadratic:
-        """The same in one variable, without matrices, which are slow."""
+        """Complete the square in one variable, without matrices, which are slow."""
         two, one, constant = (sp.expand(exponent).coeff(z[0], power) for power in (2, 1, 0))
         A = -2 * two
         c = sp.cancel(one / A) if A != 0 else sp.S.Zero

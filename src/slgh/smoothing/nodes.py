@@ -27,7 +27,7 @@ class CachedNodes:
         if key not in self._cached:
             where = {} if is_jax_array(x) else {"device": device(x)}
             u, w = (xp.asarray(a, dtype=x.dtype, **where) for a in self.nodes)
-            if is_jax_array(x):  # they may belong to a trace, which must not outlive it
+            if is_jax_array(x):  # they may belong to a trace, and must not outlive it
                 return u, w
             self._cached[key] = u, w
         return self._cached[key]
@@ -64,7 +64,7 @@ def gauss_hermite(m: int, n: int) -> Nodes:
     """
     from scipy import special
 
-    nodes, weights = special.roots_hermitenorm(n)  # NumPy's overflows beyond some 300 nodes
+    nodes, weights = special.roots_hermitenorm(n)  # NumPy's version overflows beyond about 300 nodes
     weights = weights / math.sqrt(2 * math.pi)
     u = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * m, indexing="ij")], axis=-1)
     w = np.prod([axis.ravel() for axis in np.meshgrid(*[weights] * m, indexing="ij")], axis=0)
@@ -92,7 +92,7 @@ def fallback_nodes(m: int, *, fallback: str, nodes: int | None, coarse: bool) ->
     sampling = fallback == "sampling"
     if not sampling and m not in NODES_PER_AXIS:
         raise ValueError(
-            f"`fallback` 'quadrature' is for terms of up to {max(NODES_PER_AXIS)} variables, one here has {m}. Pass "
+            f"`fallback` 'quadrature' is for terms of at most {max(NODES_PER_AXIS)} variables, this term has {m}. Pass "
             "fallback='sampling'."
         )
     n = nodes or (SAMPLED_PAIRS if sampling else NODES_PER_AXIS[m])

@@ -1,7 +1,7 @@
-"""Read formulas from text, safely: `ast` and a list of what is allowed. No text is ever evaluated.
+"""Read formulas from text safely: with `ast` and an allowlist. No text is ever evaluated.
 
-SymPy's own parsers evaluate Python, so no text reaches them. This module builds SymPy objects node by node, and refuses
-nodes that are not on its lists and expressions that would grow beyond its limits.
+SymPy's own parsers evaluate Python, so they never receive text. This module builds SymPy objects node by node. It
+refuses nodes that are not on its lists, and expressions that would grow beyond its limits.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_BITS = 4096
 """Maximum number of bits of a power of numbers."""
 
 DIMENSION = sp.Symbol("d", integer=True, positive=True)
-"""The meaning of `d` in a formula: the number of variables."""
+"""Symbol of `d` in a formula, the number of variables."""
 
 CONSTANTS = {"pi": sp.pi, "e": sp.E, "d": DIMENSION}
 
@@ -71,9 +71,7 @@ SUMS: dict[str, Any] = {"sum": sp.Sum, "prod": sp.Product, "mean": sp.Sum}
 
 ARRAY_HINT = "; for arrays of numbers pass a function, as in slgh.smooth(lambda x: x @ A @ x, d=2)"
 
-HINT = (
-    " Products are written 2*x, powers x**2, absolute values abs(x); only the right-hand side of f(x) = ... is wanted."
-)
+HINT = " Write products as 2*x, powers as x**2, absolute values as abs(x), and only the right-hand side of f(x) = ..."
 
 
 def parse(text: str) -> sp.Expr:

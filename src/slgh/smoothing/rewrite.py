@@ -16,11 +16,11 @@ from slgh.smoothing.time_limit import check_time
 Variables = tuple[sp.Symbol, ...]
 
 DIGITS = 30
-"""Digits of numbers that decide between cases: far more than a float has, so that rounding decides nothing."""
+"""Digits of numbers that decide between cases: far more than a float has, so that rounding has no influence."""
 
 
 class NoClosedForm(ValueError):
-    """A term has no closed form: `why`, and the part to `blame`. If `infinite`, F itself is infinite."""
+    """A term has no closed form: `why` gives the reason, `blame` the part. If `infinite`, F itself is infinite."""
 
     def __init__(self, why: str, blame: Any, *, infinite: bool = False) -> None:
         super().__init__(f"{why} {blame}")
@@ -71,7 +71,7 @@ def rewrite(expression: Any, z: Variables) -> Any:
             line = min(node.atoms(sp.Heaviside), key=sp.default_sort_key)
             above, below = (node.xreplace({line: side}) for side in (sp.S.One, sp.S.Zero))
             if (above + below).has(sp.I, sp.zoo, sp.nan, sp.oo):  # such as sqrt(sign(x)) for x < 0
-                raise NoClosedForm("this is not a real number everywhere:", node)
+                raise NoClosedForm("this is not real everywhere:", node)
             return line * visit(above) + (1 - line) * visit(below)
         exponent = exponent_of(node, z)
         if exponent is not None:
@@ -174,7 +174,7 @@ def sign(p: Any, z: Variables, zero: int = 0) -> Any:
     own = present(p, z)
     if not own:
         if zero and sign_of_number(p) is None:
-            raise NoClosedForm("it is not known whether this is positive:", p)
+            raise NoClosedForm("the sign of this is unknown:", p)
         return sp.sign(p) if sign_of_number(p) != 0 else sp.Integer(zero)
     if p.has(sp.Heaviside):
         line = min(p.atoms(sp.Heaviside), key=sp.default_sort_key)
@@ -200,7 +200,7 @@ def sign_of_factor(factor: Any, z: Variables) -> Any:
         return sign_of_line(factor, own)
     if len(own) == 1 and not poly.free_symbols_in_domain and poly.degree() <= 4:
         return sp.Mul(sp.sign(poly.LC()), *(sign_of_line(own[0] - root, own) for root in real_roots(poly)))
-    raise NoClosedForm("a change of sign is not along lines, of", factor)
+    raise NoClosedForm("this does not change sign along lines:", factor)
 
 
 def real_roots(poly: sp.Poly) -> list[Any]:
@@ -210,8 +210,8 @@ def real_roots(poly: sp.Poly) -> list[Any]:
     try:
         roots = poly.nroots(n=DIGITS, maxsteps=200)
     except sp.NoConvergence:
-        raise NoClosedForm("the roots are not found, of", poly.as_expr()) from None
-    # A double root may come out as a complex pair. To keep both or neither is right: their signs cancel.
+        raise NoClosedForm("the roots of this were not found:", poly.as_expr()) from None
+    # A double root may become a complex pair. Keeping both or neither is correct: their signs cancel.
     return [sp.re(root) for root in roots if abs(sp.im(root)) <= 1e-12 * max(1, abs(root))]
 
 
@@ -220,18 +220,18 @@ def sign_of_line(form: Any, z: Variables, zero: int = 0) -> Any:
     leading = sp.diff(form, z[0])
     side = sign_of_number(leading)
     if side is None:
-        raise NoClosedForm("it is not known whether this is positive:", leading)
+        raise NoClosedForm("the sign of this is unknown:", leading)
     if side == 0:
         return sign(form - leading * z[0], z, zero)
-    # The coefficient 1 is set, not computed: SymPy does not see that (pi + e)/(pi + e), expanded, is 1.
+    # The coefficient 1 is set, not computed: SymPy does not see that the expanded (pi + e)/(pi + e) is 1.
     rest = sp.expand((form - leading * z[0]) / leading)
     return side * (2 * sp.Heaviside(z[0] + rest, sp.S.Half) - 1)
 
 
 def sign_of_number(number: Any) -> int | None:
-    """Return the sign of a number or of a symbolic constant, or None if it is not known.
+    """Return the sign of a number or of a symbolic constant, or None if it is unknown.
 
-    SymPy's assumptions give up if digits cancel, as in 1 - pi/3 + ...; then the value decides.
+    SymPy's assumptions fail if digits cancel, as in 1 - pi/3 + ...; then the value decides.
     """
     if number.is_positive or number.is_negative:
         return 1 if number.is_positive else -1

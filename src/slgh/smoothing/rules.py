@@ -1,4 +1,4 @@
-"""Rules that evaluate a smoothed body: its closed form, a mean over nodes, or a product of such."""
+"""Rules that evaluate a smoothed body: its closed form, a mean over nodes, or a product of these."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Kind: TypeAlias = Literal["value", "grad", "dt", "trace"]
 """F, its gradient, its derivative by t, and the trace of its Hessian."""
 
 Integrand: TypeAlias = Callable[[list[Any], Any], list[Any]]
-"""Maps values (..., J) and directions (J, m) to the values (..., J) whose mean is taken."""
+"""Map values (..., J) and directions (J, m) to the values (..., J) to average."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyInputs:
-    """The arrays on which a body is evaluated: placeholders (..., n), t (..., 1), the index (n,) or None, and d."""
+    """Arrays on which a body is evaluated: placeholders (..., n), t (..., 1), the index (n,) or None, and d."""
 
     xp: Any
     z: list[Any]

@@ -1,4 +1,4 @@
-"""Take a formula apart into terms that the Gaussian rule covers.
+"""Split a formula into terms that the Gaussian rule covers.
 
 Sums are smoothed term by term. A product whose factors share no variable is the product of their smoothed forms, since
 the directions are independent. The rest is rewritten (|x| with half-lines, products of waves as sums of waves, powers
@@ -60,7 +60,7 @@ def smooth_sum(expression: Any, z: Variables, name: SubexpressionNames) -> Any:
 
 
 def smooth_product(term: Any, z: Variables, name: SubexpressionNames) -> Any:
-    """Return the closed form of one term: polynomials by heat, independent factors one by one, the rest expanded."""
+    """Return the closed form of one term: polynomials by the heat flow, independent factors one by one."""
     check_time()
     own = present(term, z)
     if not own:
@@ -219,9 +219,7 @@ def refuse_growth(exponent: Any, z: Variables, term: Any) -> None:
     else:
         falls = A[0].is_nonnegative if len(z) == 1 else A.is_positive_semidefinite
     if not falls:
-        raise NoClosedForm(
-            "its mean under a wide Gaussian is infinite, or not known to be finite:", term, infinite=True
-        )
+        raise NoClosedForm("its mean under a wide Gaussian is infinite, or may be infinite:", term, infinite=True)
 
 
 def refuse_size(expression: Any) -> None:

@@ -16,7 +16,7 @@ from slgh.smoothing.errors import FormulaTooLarge
 
 
 class Clock:
-    """Seconds for the algebra of one formula, shared by all steps of it."""
+    """Seconds for the algebra of one formula, shared by all its steps."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = self.left = seconds
@@ -29,7 +29,7 @@ _running: ContextVar[Clock | None] = ContextVar("running", default=None)
 
 REMEDY = (
     "Multiply fewer factors, write sums and products over an index, as in prod(exp(-x[i]**2) for i in range(d)) (in a "
-    "function, add symbols by sympy.Add(*terms)), or minimize the function itself by a zeroth-order method."
+    "function, add symbols with sympy.Add(*terms)), or minimize the function itself with a zeroth-order method."
 )
 
 

@@ -1,15 +1,15 @@
-r"""The right-hand sides of the theorems, with all constants, and the least T for which they are small enough.
+r"""The right-hand sides of the theorems with all constants, and the smallest T for which they are small enough.
 
 Notes
 -----
 Differences from the paper:
 
-- The proofs start after the burn-in and take :math:`f(x_{k_0+1}) - f^*` for a constant. Here it is bounded by the
-  lesser of `span`, the range of f, which Assumption A1 (i) makes finite, and of the same inequality summed over the
-  first :math:`k_0` iterations: :math:`f(x_1) - f^* + L_0 \sqrt d (2 t_1 - t_{k_0+1})` and their growth.
-- The proofs of C.1 and C.2 add 2 nu in every iteration for the change of t. There is nothing to add where t stays at
+- The proofs start after the burn-in and treat :math:`f(x_{k_0+1}) - f^*` as a constant. Here it is bounded by the
+  smaller of two values: `span`, the range of f, which Assumption A1 (i) makes finite, and the same inequality summed
+  over the first :math:`k_0` iterations, :math:`f(x_1) - f^* + L_0 \sqrt d (2 t_1 - t_{k_0+1})` and their growth.
+- The proofs of C.1 and C.2 add 2 nu in every iteration for the change of t. Nothing needs to be added while t stays at
   its floor. This matters in C.2: divided by :math:`\beta \sim 1/\sqrt{T - k_0}`, their :math:`2 \nu (T - k_0)` becomes
-  :math:`16 \nu \sqrt{(T - k_0)(d + 4)}`, which grows with T, and :math:`\nu = O(\epsilon^2 / d^3)` would not do.
+  :math:`16 \nu \sqrt{(T - k_0)(d + 4)}`, which grows with T, and :math:`\nu = O(\epsilon^2 / d^3)` would not suffice.
 - :math:`|F' - F| \le \nu` at both ends gives 2 nu where the proofs have 4 nu.
 """
 
@@ -31,7 +31,7 @@ MAX_T = 2**100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Radii:
-    r"""The radii of SLGH_r, :math:`t_k = \max(\gamma^{k-1} t_1, \epsilon')`, which bound those of SLGH_d."""
+    r"""Radii of SLGH_r, :math:`t_k = \max(\gamma^{k-1} t_1, \epsilon')`, which bound those of SLGH_d."""
 
     t1: float
     gamma: float
@@ -39,7 +39,7 @@ class Radii:
 
     @property
     def falls(self) -> float:
-        """The number of iterations after which t is at its floor."""
+        """Number of iterations until t reaches its floor."""
         if self.floor == 0:
             return math.inf
         return max(0, math.ceil(math.log(self.floor / self.t1) / math.log(self.gamma)))
@@ -66,7 +66,7 @@ class Radii:
 
 
 class RadiusSums(NamedTuple):
-    """The sums over the radii that a bound needs, `before` over iterations 1..k0 and `after` over k0+1..T."""
+    """Sums over the radii that a bound needs, `before` over iterations 1..k0 and `after` over k0+1..T."""
 
     growth: float
     """Sum of the growth of F before."""
@@ -79,7 +79,7 @@ class RadiusSums(NamedTuple):
     changes_after: float
     """Number of iterations that change t."""
     weight: float
-    """The least weight after, or the mean weight."""
+    """Smallest weight after the burn-in, or the mean weight."""
 
 
 def right_side(theorem: Theorem, c: Constants, k0: int, T: int, s: RadiusSums) -> float:
@@ -146,19 +146,19 @@ def run_bound(
 
 
 def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -> int:
-    """Return the least T whose bound is at most eps^2: by doubling, then bisection, since the bound falls with T."""
+    """Return the smallest T whose bound is at most eps^2: by doubling, then bisection (the bound decreases with T)."""
     if (rest := theorem.residue(c)) >= eps**2:
         most = largest_nu(theorem, L1=c.L1, d=c.d, eps=eps) if c.nu else math.inf
         if c.nu >= most:
             raise ValueError(
                 f"`nu` must be below {most:.3g} for eps={eps:g}: its error "
-                f"alone may leave a mean |grad f|^2 of {rest:.3g}, however large T; got nu={c.nu:g}."
+                f"alone may leave a mean |grad f|^2 of {rest:.3g} for any T, got nu={c.nu:g}."
             )
-        # Values with an error nu leave (nu / floor)^2, so that a floor may be too low as well.
+        # Values with an error nu leave (nu / floor)^2, so a floor may also be too low.
         higher = theorem.residue(dataclasses.replace(c, floor=1.1 * c.floor)) < rest
         raise ValueError(
             f"`floor` must be {'higher' if higher else 'lower'} for eps={eps:g}: it alone may leave a mean "
-            f"|grad f|^2 of {rest:.3g}, however large T; got floor={c.floor:g}."
+            f"|grad f|^2 of {rest:.3g} for any T, got floor={c.floor:g}."
         )
     high = 1
     while planned_bound(theorem, c, gamma, k0, k0 + high) > eps**2:

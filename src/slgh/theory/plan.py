@@ -27,21 +27,21 @@ UNPROVED_ORACLES = ("variance_reduced", "rademacher", "exponential")
 """Oracles to which no theorem applies."""
 
 MIN_EPS = 1e-50
-"""Least eps, also used if none is given: then k1 exceeds any T, so that k0 is k2, or half of T."""
+"""Smallest eps, also used if none is given. k1 then exceeds any T, so that k0 is k2, or half of T."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A theorem with all the parameters of a run to which it applies. Made by `plan`.
+    """A theorem with all parameters of a run to which it applies. Created by `plan`.
 
     Attributes
     ----------
     theorem, constants, method
         The theorem, the constants of the function, and the method.
     gamma, k0, T
-        The factor of t, the burn-in, the number of iterations.
+        Factor of t, burn-in, and number of iterations.
     eps
-        The gradient norm for which T was chosen, or None.
+        Gradient norm for which T was chosen, or None.
     """
 
     theorem: Theorem
@@ -54,17 +54,17 @@ class Plan:
 
     @property
     def floor(self) -> float:
-        """The least t."""
+        """Smallest t."""
         return self.constants.floor
 
     @property
     def xhat(self) -> str:
-        """Rule by which the theorem picks its point: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
+        """Rule that selects the theorem's point: "argmin" of the gradient norm, or "uniform" over k0+1..T."""
         return self.theorem.xhat
 
     @property
     def step(self) -> float | Callable[[Any], Any]:
-        """The step size beta; for Theorems C.1 and C.2 a function of t."""
+        """Step size beta. For Theorems C.1 and C.2 it is a function of t."""
         if self.constants.nu:
             return lambda t: self.theorem.step(self.constants, self.T - self.k0, t)
         return float(self.theorem.step(self.constants, self.T - self.k0, self.constants.t1))
@@ -98,7 +98,9 @@ class Plan:
 
     def __str__(self) -> str:
         step = f"step {self.step:.3g}" if isinstance(self.step, float) else "the step of Algorithm 4"
-        picked = "the iterate with the least |grad f|" if self.xhat == "argmin" else f"drawn after {self.k0} iterations"
+        picked = (
+            "the iterate with the smallest |grad f|" if self.xhat == "argmin" else f"drawn after {self.k0} iterations"
+        )
         known = not math.isinf(self.constants.L0) and not math.isinf(min(self.constants.gap, self.constants.span))
         bound = f" Mean |grad f|^2 after the burn-in is at most {self.bound():.3g}." if known else ""
         return (
@@ -152,13 +154,13 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
         asks, schedule = method.oracle.asks, method.schedule.name
         stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
-            raise ValueError(f"`method` must lower t as {', '.join(names)} do; got the schedule {schedule!r}.")
+            raise ValueError(f"`method` must decrease t as {', '.join(names)} do, got the schedule {schedule!r}.")
         unproved = method.oracle.name in UNPROVED_ORACLES or getattr(method.oracle, "values", "raw") != "raw"
         if unproved or (nu and method.oracle.name == "sphere"):
             where = " where values have an error" if nu else ""
             raise ValueError(
-                f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions, values as "
-                f"they are and nothing remembered; got {method.oracle!r}."
+                f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions, "
+                f"unchanged values and no memory, got {method.oracle!r}."
             )
     else:
         checks.choice("method", method, names)
@@ -166,7 +168,7 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
     order = "zeroth" if asks == "values" else "first"
     if nu and order == "first":
         raise ValueError(
-            f"`nu` must be 0 for methods that take gradients: an error of f says nothing of them; got {nu=}."
+            f"`nu` must be 0 for methods that use gradients, since an error of f does not bound theirs, got {nu=}."
         )
     found = {(t.order, t.stochastic, isinstance(t, TheoremC1)): t for t in THEOREMS.values()}
     return found[order, stochastic, nu > 0]
@@ -259,7 +261,7 @@ def plan(
     if T is not None:
         checks.count("T", T)
     elif eps is None:
-        raise ValueError("`T` must be given, or `eps` for the least T of the theorem.")
+        raise ValueError("`T` must be given, or `eps` for the smallest T of the theorem.")
     if floor is None:
         floor = math.sqrt(nu) if nu else 0.0 if theorem.order == "first" else t1 * ROUNDING
     if floor > t1 or (nu and not floor):
@@ -275,6 +277,8 @@ def plan(
     else:
         assert eps is not None
         if L0 is None or (gap is None and span is None):
-            raise ValueError("`L0` and `gap` (or `span`) must be given for the least T of the theorem; or pass T=...")
+            raise ValueError(
+                "`L0` and `gap` (or `span`) must be given for the smallest T of the theorem. Or pass T=..."
+            )
         T = least_T(theorem, c, gamma, k0, eps)
     return Plan(theorem=theorem, constants=c, method=method, gamma=gamma, k0=k0, T=T, eps=eps)

@@ -27,7 +27,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LipschitzEstimate:
-    r"""An estimate of a Lipschitz constant from the two largest of its maxima over blocks, y1 >= y2.
+    r"""Estimate of a Lipschitz constant from the two largest of its maxima over blocks, y1 >= y2.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class LipschitzEstimate:
         2 y1 - y2.
     limit
         y1 + 19 (y1 - y2): an upper bound with 95 % confidence, if the maxima over blocks are as dense just below the
-        constant as elsewhere (Robson and Whitlock 1964). Climbing helps; many variables do not: for quadratics in 5, 10
+        constant as elsewhere (Robson and Whitlock 1964). Climbing helps, many variables hurt: for quadratics in 5, 10
         and 20 variables it covered the constant in 97, 88 and 68 % of 60 seeds.
     """
 
@@ -71,12 +71,12 @@ class Smoothness:
 
     @property
     def L0(self) -> float:
-        """The estimate of f's Lipschitz constant."""
+        """Estimate of the Lipschitz constant of f."""
         return self.slope.estimate
 
     @property
     def L1(self) -> float:
-        """The estimate of the Lipschitz constant of f's gradient."""
+        """Estimate of the Lipschitz constant of the gradient of f."""
         return self.curvature.estimate
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ def lipschitz_estimate(maxima: NDArray[Any]) -> LipschitzEstimate:
 
 
 class ClimbedPairs(NamedTuple):
-    """The best pair of each block after its climb: center (b, d), direction (b, d), distance (b,), quotient (b,)."""
+    """Best pair of each block after its climb: center (b, d), direction (b, d), distance (b,), quotient (b,)."""
 
     at: NDArray[Any]
     along: NDArray[Any]
@@ -183,7 +183,7 @@ class ClimbedPairs(NamedTuple):
 
 
 class PairSampler:
-    """Evaluates a function at pairs of points in a ball, and counts the evaluations."""
+    """Evaluate a function at pairs of points in a ball, and count the evaluations."""
 
     def __init__(
         self, fun: Any, grad: Any, x0: Any, radius: float, rng: np.random.Generator, *, vectorized: bool
@@ -191,7 +191,7 @@ class PairSampler:
         self.fun, self.grad, self.vectorized = fun, grad, vectorized
         self.center, self.radius, self.rng = np.asarray(x0, float), radius, rng
         if self.center.ndim != 1 or not self.center.size:
-            raise ValueError(f"`x0` must be one point, of shape (d,); got shape {self.center.shape}.")
+            raise ValueError(f"`x0` must be one point of shape (d,), got shape {self.center.shape}.")
         self.d = self.center.size
         self.h = 0.1 * radius
         self.count = 0
@@ -211,7 +211,7 @@ class PairSampler:
         found = np.asarray(function(points) if self.vectorized else [function(point) for point in points], float)
         shape = (len(points),) if name == "fun" else points.shape
         if found.size != math.prod(shape) or not np.isfinite(found).all():
-            raise ValueError(f"`{name}` must return finite numbers, shape {shape}; got {checks.show(found)}.")
+            raise ValueError(f"`{name}` must return finite numbers of shape {shape}, got {checks.show(found)}.")
         return found.reshape(shape)
 
     def choose_distances(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -249,7 +249,7 @@ class PairSampler:
         return ClimbedPairs(at, along, h, top)
 
     def grows(self, climbed: ClimbedPairs) -> bool:
-        """Return True if the largest curvature is less than a third over ten times the distance: a kink or a jump."""
+        """Return True if the curvature more than triples as the pair comes ten times closer: a kink or a jump."""
         k = int(np.argmax(climbed.top))
         wider = np.minimum(10 * climbed.h[k : k + 1], 0.5 * self.radius)
         wide = self.quotients(climbed.at[k : k + 1], climbed.along[k : k + 1], wider)[1, 0]

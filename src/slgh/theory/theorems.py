@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 INFINITE_T = 1e60
-"""Stands for T -> infinity: every term that vanishes in the limit is below rounding."""
+"""Stands for T -> infinity: all terms that vanish in the limit are below rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Constants:
         return self.L1 + 2 * self.nu / (t * t) if self.nu else self.L1
 
     def error(self, t: Any) -> Any:
-        """Return (nu / t)^2, the square of what the error may add to a difference quotient."""
+        """Return (nu / t)^2, the square of the largest contribution of the error to a difference quotient."""
         return (self.nu / t) ** 2 if self.nu else 0.0
 
 
@@ -85,7 +85,7 @@ class Theorem(ABC):
     factor: ClassVar[float] = 1.0
     """A, the factor of the descent of F."""
     xhat: ClassVar[str] = "uniform"
-    """Rule by which the theorem picks its point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
+    """Rule that selects the theorem's point: uniformly from k0+1..T, or the "argmin" of |grad f|."""
 
     def k1(self, d: int, eps: float) -> float:
         """Return the first candidate for the burn-in, with the constant 1 in Theta."""
@@ -117,7 +117,7 @@ class Theorem(ABC):
 
     def burn_in(self, d: int, eps: float, gamma: float) -> int:
         """Return k0 = min(k1, k2), rounded up."""
-        # With the tuned gamma, k1 and k2 differ only by rounding, which must not decide between two integers.
+        # With the tuned gamma, k1 and k2 differ only by rounding, which must not change the integer.
         k2 = math.log(self.shrunk(d, eps)) / math.log(gamma)
         return math.ceil(min(self.k1(d, eps), k2) * (1 - 1e-9))
 
