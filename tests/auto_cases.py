@@ -17,7 +17,7 @@ Point = Callable[[Any], Any]
 
 
 def bowl(x: Any) -> Any:
-    """Smooth, and worse conditioned in more variables; at least 1."""
+    """Smooth function with minimum 1. Its condition number grows with the number of variables."""
     xp = array_namespace(x)
     return 1 + xp.sum(xp.arange(1.0, x.shape[-1] + 1, dtype=x.dtype) ** 2 * (x - 0.3) ** 2, axis=-1)
 
@@ -40,12 +40,12 @@ def waves(x: Any) -> Any:
 
 
 def cliff(x: Any) -> Any:
-    """Waves, of which half a space is missing."""
+    """Waves that are NaN on a half-space."""
     return np.where(x[..., 0] > 1.5, np.nan, waves(x))
 
 
 def calm(x: Any) -> Any:
-    """A bowl, of which half a space is missing."""
+    """A bowl that is NaN on a half-space."""
     return np.where(x[..., 0] < 0.25, np.nan, bowl(x))
 
 
@@ -54,12 +54,12 @@ every_function = pytest.mark.parametrize("fun", FUNCTIONS.values(), ids=FUNCTION
 
 
 def minimize(fun: Any, x0: Any, **options: Any) -> slgh.Result:
-    """slgh.minimize with what most tests here want."""
+    """Call slgh.minimize with the defaults of most tests here."""
     return slgh.minimize(fun, x0, **{"seed": 2, "vectorized": True, **options})
 
 
 class Counted:
-    """A function of one point that remembers its values, and fails at a call if told so."""
+    """Function of one point that stores its values, and can raise at a given call."""
 
     def __init__(self, fun: Point, fails_at: int = 0, error: type[BaseException] = ZeroDivisionError) -> None:
         self.fun, self.fails_at, self.error = fun, fails_at, error
@@ -90,14 +90,14 @@ LENGTHS = np.array([0.01, 1.0, 100.0, 0.1, 10.0])
 """Sides of a box that differ by a factor of 10,000."""
 
 START = np.full(11, 1.25)
-"""With so many variables all local searches are by L-BFGS-B."""
+"""In this many variables, all local searches use L-BFGS-B."""
 
 FEWER = np.full(3, 1.25)
-"""With these many are by quadratic models."""
+"""In this many variables, many local searches use quadratic models."""
 
 
 def resumable(fun: Point, x0: Any = START, **options: Any) -> slgh.Result:
-    """A run with all phases."""
+    """Run with all phases."""
     return slgh.minimize(fun, x0, **{"max_evals": 80 * (x0.size + 1), "seed": 4, "history": "x", **options})
 
 
@@ -112,7 +112,7 @@ def assert_same_run(a: slgh.Result, b: slgh.Result) -> None:
 
 
 class Clock:
-    """A clock that stands still until it is told."""
+    """Clock that moves only when a test advances it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -127,11 +127,11 @@ class Clock:
 
 
 LOCAL: dict[str, Any] = {"phases": ("local_search", "restarts"), "seed": 0}
-"""A run that is nothing but local searches."""
+"""Options of a run that consists of local searches."""
 
 
 def answered(talk: Any, fun: Point, gradient: Point = slope) -> tuple[Any, int]:
-    """What a conversation returns, and how many evaluations it took."""
+    """Answer the requests of a generator. Return its result and the number of evaluations."""
     answer, n = None, 0
     while True:
         try:

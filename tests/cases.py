@@ -1,4 +1,4 @@
-"""One case for every method of the registry, and for swapped updates: how to run it on a small rugged function."""
+"""One case for every method of the registry, and for swapped updates, on a small rugged function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP, T1, SAMPLES, TERMS = 0.02, 0.5, 3, 7
 
 
 def fun(x: Any, *extra: Any) -> Any:
-    """A rugged bowl, elementwise before one sum; `extra` is xi, an index that shifts it."""
+    """A rugged bowl, elementwise before one sum. `extra` is xi, an index that shifts it."""
     xp = array_namespace(x)
     shift = 0.1 * xp.astype(extra[0] - 3, x.dtype) if extra else 0.0
     return xp.sum(x**2 + 0.3 * xp.sin(3 * x), axis=-1) * (1 + 0.1 * shift) + shift
@@ -33,18 +33,18 @@ def grad(x: Any, *extra: Any) -> Any:
 
 
 def with_data(x: Any, a: Any, xi: Any, scale: float) -> float:
-    """A point function with data, xi and args; here, so that worker processes can import it."""
+    """Function of a point with data, xi and args. It is defined here so that worker processes can import it."""
     return float(scale * ((x - a) ** 2).sum() + 0.1 * xi)
 
 
 def boom(x: Any) -> float:
-    """A function that fails."""
+    """Function that raises."""
     raise ZeroDivisionError("in a worker")
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """Arguments of `minimize` for one method, and how many evaluations an iteration costs."""
+    """Arguments of `minimize` for one method, and the number of evaluations per iteration."""
 
     params: dict[str, Any]
     cost: Callable[[int], int]
@@ -53,7 +53,7 @@ class Case:
     first_order: bool = False
 
     def run(self, x0: Any, fun: Callable[..., Any] = fun, **options: Any) -> slgh.Result:
-        """minimize(fun, x0, ...) with this case's method."""
+        """Call minimize(fun, x0, ...) with the method of this case."""
         given = {"max_iter": 30, "seed": 5, "vectorized": True, **self.params}
         if self.stochastic:
             given["sample_xi"] = TERMS
@@ -71,7 +71,7 @@ def _case(
 ZEROTH: dict[str, Any] = {"t1": T1, "step": STEP, "samples": SAMPLES}
 
 DEEP: dict[str, Any] = {"shape": 1.0, "alpha": 0.5, "fall": 6e-6}
-"""In the few iterations of a test t falls all the way."""
+"""Options with which t reaches its floor in the few iterations of a test."""
 
 CASES: dict[str, Case] = {
     "scale_free": _case("scale_free", lambda k: 2 * SAMPLES, t1=T1, samples=SAMPLES, **DEEP),
@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
 
 
 def starts(B: int, dtype: Any = np.float64) -> Any:
-    """B starts in D variables."""
+    """Return B starts in D variables."""
     return np.random.default_rng(0).uniform(-2, 2, (B, D)).astype(dtype)
 
 
@@ -133,7 +133,7 @@ every_method = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
 def assert_same(a: slgh.Result, b: slgh.Result) -> None:
-    """Two results are the same to the last bit."""
+    """Assert that two results are equal bit for bit."""
     for name in ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "status", "nrejected"):
         np.testing.assert_array_equal(a[name], b[name], err_msg=name)
     for name, column in a.history.items():
@@ -141,7 +141,7 @@ def assert_same(a: slgh.Result, b: slgh.Result) -> None:
 
 
 def noting(note: Callable[..., object], fun: Callable[..., Any]) -> Callable[..., Any]:
-    """`fun`, which passes its arguments to `note` first."""
+    """Return `fun` that passes its arguments to `note` first."""
 
     def call(*args: Any) -> Any:
         note(*args)
@@ -151,24 +151,24 @@ def noting(note: Callable[..., object], fun: Callable[..., Any]) -> Callable[...
 
 
 def smooth_of(problem: Problem) -> SmoothedFunction:
-    """The closed form of a problem that has one."""
+    """Return the closed form of a problem that has one."""
     assert problem.smooth is not None
     return problem.smooth
 
 
 def find(pattern: str, text: str, flags: int = 0) -> re.Match[str]:
-    """The first match of a pattern, which must be there."""
+    """Return the first match of a pattern, which must exist."""
     found = re.search(pattern, text, flags)
     assert found is not None, pattern
     return found
 
 
 class Stopper(Exception):
-    """Raised by a function that has had enough."""
+    """Raised by a test's function to end a run."""
 
 
 def fails_after(n: int) -> Callable[..., Any]:
-    """`fun` that raises at its n-th call."""
+    """Return `fun` that raises at its n-th call."""
     calls = []
 
     def failing(x: Any, *extra: Any) -> Any:
@@ -182,7 +182,7 @@ def fails_after(n: int) -> Callable[..., Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Entered:
-    """A watch: when x first lies in a ball of this squared radius, where, and how far out x is now."""
+    """Watch that stores when and where x first enters a ball of this squared radius, and the current distance."""
 
     radius: float
     ends: bool = False
@@ -209,7 +209,7 @@ class Entered:
 
 
 def watched_bowl(x: Any) -> Any:
-    """A bowl with its lowest point at 0.5, and the squared distance from 0."""
+    """Return a bowl with its minimum at 0.5, and the squared distance from 0."""
     xp = array_namespace(x)
     return xp.sum((x - 0.5) ** 2, axis=-1), xp.sum(x * x, axis=-1)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Read by the libraries when they are imported, which is later, if at all.
+# The libraries read these when they are imported, which is later, or never.
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # several tests run at once: one thread per test
 os.environ["JAX_ENABLE_X64"] = "1"
 
@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests marked cuda where there is no GPU."""
+    """Skip tests marked cuda if there is no GPU."""
     if item.get_closest_marker("cuda"):
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():
@@ -61,7 +61,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def loaded_libraries() -> set[str]:
-    """The heavy libraries that are loaded."""
+    """Return the heavy libraries that are loaded."""
     return {name for name in HEAVY_LIBRARIES if name in sys.modules}
 
 
@@ -82,7 +82,7 @@ def no_heavy_library(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def default_interrupt_handler() -> Iterator[None]:
-    """Have Ctrl-C work however pytest was started, in the processes that a test starts too.
+    """Restore the default handler of Ctrl-C, also for processes that a test starts.
 
     `nohup`, background jobs and some CI systems start pytest with SIGINT ignored, and child processes inherit that.
     """

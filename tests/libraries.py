@@ -14,13 +14,13 @@ from slgh.backends.compiled import KeyedNoise
 from slgh.backends.numpy.backend import NumpyBackend
 
 LOOPS = {"numpy": "numpy", "torch": "torch eager", "jax": "jax while_loop", "cuda": "torch cuda graph"}
-"""The native loop of each library."""
+"""Native loop of each library."""
 
 MARKS = {"torch": [pytest.mark.slow], "jax": [pytest.mark.slow], "cuda": [pytest.mark.cuda]}
 
 
 def parametrize_libraries(*names: str) -> pytest.MarkDecorator:
-    """Run a test once per library; those that are not NumPy are slow."""
+    """Run a test once per library. All but NumPy are slow."""
     return pytest.mark.parametrize("library", [pytest.param(name, marks=MARKS.get(name, ())) for name in names])
 
 
@@ -29,7 +29,7 @@ other_libraries = parametrize_libraries("torch", "jax", "cuda")
 
 
 def to_library(array: Any, library: str) -> Any:
-    """An array of the library."""
+    """Return the array as one of the library."""
     array = np.array(array)
     if library == "numpy":
         return array
@@ -39,12 +39,12 @@ def to_library(array: Any, library: str) -> Any:
 
 
 def engine(library: str) -> str:
-    """What `result.engine` must say."""
+    """Return the expected `result.engine`."""
     return LOOPS[library]
 
 
 def to_numpy(array: Any) -> Any:
-    """An array of any library as NumPy's."""
+    """Return an array of any library as a NumPy array."""
     return array.cpu().numpy() if array_api_compat.is_torch_array(array) else np.asarray(array)
 
 
@@ -55,29 +55,29 @@ def is_array(value: Any) -> bool:
 
 @functools.cache
 def table(tag: int, m: int, d: int, T: int = 256, B: int = 8) -> Any:
-    """Normals (T, B, m, d) for one purpose and call of T iterations."""
+    """Return normals (T, B, m, d) for one purpose and call of T iterations."""
     return np.random.default_rng([tag, m, d]).standard_normal((T, B, m, d))
 
 
 @functools.cache
 def index_table(tag: int, m: int, terms: int, T: int = 256, B: int = 8) -> Any:
-    """Indices (T, B, m), likewise."""
+    """Return indices (T, B, m) for one purpose and call of T iterations."""
     return np.random.default_rng([tag, m, terms]).integers(terms, size=(T, B, m))
 
 
 def component_table(B: int, start: int, stop: int) -> Any:
-    """Components start..stop-1 for each of B problems."""
+    """Return components start..stop-1 for each of B problems."""
     return np.tile(np.arange(start, stop), (B, 1))
 
 
 @functools.cache
 def on_cuda(make: Any, *arguments: int) -> Any:
-    """A table on the device."""
+    """Return a table on the device."""
     return to_library(make(*arguments), "cuda")
 
 
 class Replay(KeyedNoise):
-    """Noise from the tables, whatever the seed; the key of a problem is its number in the batch."""
+    """Noise from the tables, for any seed. The key of a problem is its number in the batch."""
 
     library = "numpy"
 
@@ -95,11 +95,11 @@ class Replay(KeyedNoise):
         return self._native(component_table, self.key.shape[0], start, stop)
 
     def _now(self, found: Any) -> Any:
-        """The entry of this iteration; PyTorch looks at a tensor without dimensions, and one with it can do."""
+        """Return the entry of this iteration. PyTorch would read a tensor index without dimensions on the host."""
         return found[self.k] if isinstance(self.k, int) else found[self.k[None]][0]
 
     def _native(self, make: Any, *arguments: int) -> Any:
-        """A table of the library; on CUDA kept, since no graph can hold the copying."""
+        """Return a table of the library. On CUDA it is cached, since no graph can contain the copy."""
         return on_cuda(make, *arguments) if self.library == "cuda" else to_library(make(*arguments), self.library)
 
     def rows(self, key: Any, rows: Any) -> Any:
@@ -107,7 +107,7 @@ class Replay(KeyedNoise):
 
 
 def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
-    """Have a library's runs take their noise from the tables."""
+    """Let the runs of a library take their noise from the tables."""
 
     class OfLibrary(Replay):
         pass
@@ -136,7 +136,7 @@ def replay_noise(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
 
 
 def assert_close(result: slgh.Result, expected: slgh.Result, rtol: float = 1e-12) -> None:
-    """Two results of different libraries agree: numbers to rounding, counts exactly."""
+    """Assert that two results of different libraries agree: numbers up to rounding, counts exactly."""
     for name in ("x", "fun", "x_best", "fun_best", "xhat", "t", "fun_se"):
         _assert_close(to_numpy(result[name]), expected[name], rtol, name)
     for name in ("nit", "nfev", "njev", "nrejected", "status", "success"):
@@ -147,6 +147,6 @@ def assert_close(result: slgh.Result, expected: slgh.Result, rtol: float = 1e-12
 
 
 def _assert_close(found: Any, expected: Any, rtol: float, name: str) -> None:
-    """Equal to rtol of the largest entry."""
+    """Assert equality up to rtol of the largest entry."""
     scale = np.max(np.abs(expected), initial=0, where=np.isfinite(expected))
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale, err_msg=name)

@@ -1,4 +1,4 @@
-"""An oracle by itself, on noise that was chosen beforehand."""
+"""Observe with an oracle alone, on given noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slgh.protocols import Answer, Context
 
 
 class Replay:
-    """Noise that was chosen beforehand: u and v (B, M, d), xi (B, M)."""
+    """Given noise: u and v (B, M, d), xi (B, M)."""
 
     def __init__(self, u: Any, v: Any = None, xi: Any = None) -> None:
         self.streams, self.at, self.xis = [u, v], [0, 0], xi
@@ -29,7 +29,10 @@ class Replay:
 
 
 def observe(oracle: Any, fun: Any, x: Any, t: Any, noise: Any, *, state: Any = (), k: int = 0, **context: Any) -> Any:
-    """The `Observed` of one query; fun answers each query, bad values are marked and warnings off as in the engine."""
+    """Return what an oracle observes.
+
+    `fun` answers each query; bad values are marked and warnings are off, as in the engine.
+    """
     ctx = Context(xp=np, **context)
     talk = oracle.observe(np.atleast_2d(x), np.atleast_1d(t), state, k == 0, noise, ctx)
     answer = None

@@ -1,4 +1,4 @@
-"""The ablation compares what it says, treats all alike, tunes on training problems alone, resumes, and adds up."""
+"""The ablation covers the stated compositions, treats all alike, tunes on training problems alone, and resumes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def composition(name: str) -> Composition:
     return Composition(**dict(zip(AXES, name.split("."), strict=True)))
 
 
-# Which there are, and how they are built
+# Compositions, and how they are built
 
 
 def test_all_compositions_that_make_sense_and_no_others() -> None:
@@ -75,7 +75,7 @@ def test_points_of_the_sphere_are_as_far_as_those_of_the_others() -> None:
 @pytest.mark.parametrize("oracle", AXES["oracle"])
 @pytest.mark.parametrize("update", TUNED)
 def test_the_first_step_is_as_long_as_the_open_value_says(oracle: str, update: str) -> None:
-    """Whatever the unit of f. Momentum begins with a tenth of its lasting step, AdaMM with a tenth over sqrt(0.7)."""
+    """In any unit of f. Momentum starts with a tenth of its final step, AdaMM with a tenth over sqrt(0.7)."""
     begins = {"momentum": 0.1, "adamm": 0.1 / np.sqrt(0.7)}.get(update, 1.0)
     lengths = []
     for unit in (1.0, 1e6):
@@ -95,7 +95,7 @@ def test_scale_free_is_not_tuned_by_a_step_and_the_others_are() -> None:
     assert bbob.GRID.edges(composition("forward.ratio.adam"), {"fall": 1e-2, "step": 0.3}) == ["step"]
 
 
-# Choosing
+# Tuning
 
 
 def test_values_are_chosen_on_training_functions_and_instances_alone() -> None:
@@ -186,7 +186,7 @@ def test_what_two_parts_do_together_is_found_and_named() -> None:
 
 
 def in_this_process(jobs: list[Job], *, workers: int, seconds: float) -> Any:
-    """As `coco_study.jobs.run_jobs`, without the seconds that processes take to start."""
+    """Like `coco_study.jobs.run_jobs`, but in this process, which saves the start of others."""
     for job in jobs if seconds > 0 else []:
         future: Future[records.Record] = Future()
         future.set_result(job())

@@ -1,4 +1,4 @@
-"""The attack inside foolbox, ART and torchattacks: it fools the shipped network by their own calls, and counts."""
+"""The attack inside foolbox, ART and torchattacks fools the network of the package through their calls, and counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slgh.paper.networks.networks import network
 
 pytestmark = pytest.mark.slow
 
-# Images that fall within some hundred queries, and the wrong class that each is nearest to.
+# Images that fall within a few hundred queries, and the nearest wrong class of each.
 EASY, NEAREST = [15, 62, 43], [3, 5, 1]
 FAST: dict[str, Any] = {
     "method": "zoslgh_r",
@@ -35,7 +35,7 @@ FAST: dict[str, Any] = {
 
 
 class Counting(nn.Module):
-    """The shipped network for pixels in [0, 1] (or shifted), counting the images that it is asked about."""
+    """The network of the package for pixels in [0, 1] (or shifted). It counts the images that it evaluates."""
 
     def __init__(self, shift: float = 0.5) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def easy_images() -> tuple[Tensor, Tensor]:
 
 
 class Found(NamedTuple):
-    """What came of an attack by a library's own call: the success is as that library judges it."""
+    """Outcome of an attack through the call of a library. The success is judged by that library."""
 
     images: Tensor
     success: list[bool]
@@ -167,12 +167,12 @@ def test_queries_are_those_that_the_model_saw(
     if settings is FAST:
         assert queries.min() < 100
     else:
-        assert queries.min() > 300 - 21  # an iteration that does not fit is not begun
+        assert queries.min() > 300 - 21  # an iteration that does not fit is not started
 
 
 @each_host
 def test_it_is_the_attack_itself_that_runs(by_host: Callable[..., Found], model: Counting) -> None:
-    """Every setting arrives: the result is that of a direct call."""
+    """Every setting is passed on: the result is that of a direct call."""
     x, y = easy_images()
     settings: dict[str, Any] = {
         "method": "zosgd",
@@ -220,7 +220,7 @@ def test_what_is_asked_for_the_labels_of_a_targeted_attack_is_in_its_budget(
     found = by_host(model, x, y, far, max_queries=30, **FAST)
     assert found.success == [False, False, False]
     assert (found.images == x).all()
-    # One for the class, two before the attack, four iterations, the final value; one is kept to check a success.
+    # One query for the class, two before the attack, four iterations, the final value. One checks a success.
     assert found.adapter.queries.tolist() == [1 + 2 + 4 * 6 + 1] * 3
     assert model.count == found.adapter.queries.sum() + found.asked_by_host
     assert found.adapter.result.history["queries"].max() <= 30
@@ -419,7 +419,7 @@ class TestTorchattacks:
         assert model.count == adapter.queries.sum()
         assert adapter.queries.max() <= 60
         history = adapter.result.history["queries"]
-        assert history[0].max() == extra + 2 + 6  # asked before the attack, twice by it, one iteration
+        assert history[0].max() == extra + 2 + 6  # extra queries before the attack, two by it, one iteration
 
     def test_without_labels_it_asks_for_them(self, model: Counting) -> None:
         from slgh.attack.adapters.torchattacks import SLGH
@@ -463,7 +463,7 @@ class TestTorchattacks:
         assert (model.eval()(found).argmax(dim=1) != y).all()
 
     def test_among_several_attacks(self, model: Counting) -> None:
-        """`MultiAttack` gives an attack what the ones before it left."""
+        """`MultiAttack` passes to an attack the images that the previous ones did not fool."""
         torchattacks = pytest.importorskip("torchattacks")
         from slgh.attack.adapters.torchattacks import SLGH
 

@@ -1,4 +1,4 @@
-"""Arrays, numbers and floating-point errors: nothing that is shared, odd or extreme changes a run."""
+"""Shared arrays, unusual numbers and floating-point errors do not change a run."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def square(x: Any, *extra: Any) -> Any:
 
 
 def start(library: str, *, batched: bool) -> Any:
-    """One start, or two."""
+    """Return one start, or two."""
     return to_library(starts(2) if batched else starts(1)[0], library)
 
 
 def same(result: Any, clean: Any) -> None:
-    """Two results agree to the last bit."""
+    """Assert that two results are equal bit for bit."""
     for name in ("x", "x_best", "xhat", "fun", "fun_best"):
         np.testing.assert_array_equal(to_numpy(result[name]), to_numpy(clean[name]), err_msg=name)
     for name, column in clean.history.items():
@@ -50,7 +50,7 @@ def same(result: Any, clean: Any) -> None:
 
 
 class Careless:
-    """A closed form that writes into its point."""
+    """Closed form that writes into its point."""
 
     def value(self, x: Any, t: Any) -> Any:
         x -= 1
@@ -79,7 +79,7 @@ class TestPoints:
             slgh.minimize(careless, start(library, batched=batched), vectorized=True, batched=batched, **ZEROTH)
 
     def test_auto_does_not_report_a_point_that_was_written_to(self) -> None:
-        """With a budget this small every value comes from writable views of the points, if there are any."""
+        """With such a small budget, every value comes from writable views of the points, if there are any."""
 
         def careless(x: Any) -> Any:
             x -= 1
@@ -171,7 +171,7 @@ class TestPoints:
 
     @eager_libraries
     def test_data_that_change_during_a_run_change_nothing(self, library: str) -> None:
-        """The first problem ends at once, and the rows of the other one are then picked again."""
+        """The first problem ends at once, and the rows of the other one are then selected again."""
 
         def run(spoil: Callable[[Any], None]) -> Any:
             data = to_library([[0.0] * 4, [1.0] * 4], library)
@@ -315,7 +315,7 @@ class TestResults:
 
 
 def large(x: Any, *extra: Any) -> Any:
-    """Numbers of double precision that single precision cannot hold, for a float32 run."""
+    """Double-precision numbers that single precision cannot represent, for a float32 run."""
     return 1e39 * fun(x, *extra).astype(np.float64)
 
 
@@ -568,7 +568,7 @@ class TestBounds:
             found, sign = native.reflect(start, backend_of(start).xp)
         point = np.asarray(found)[0]
         assert np.isfinite(point).all()
-        slack = np.finfo(dtype).tiny if library == "jax" else 0  # XLA takes subnormal numbers for 0
+        slack = np.finfo(dtype).tiny if library == "jax" else 0  # XLA flushes subnormal numbers to 0
         assert ((point >= box.low - slack) & (point <= box.high + slack)).all()
         assert np.isin(np.asarray(sign), [-1, 0, 1]).all()
 

@@ -1,4 +1,4 @@
-"""The attack: its formula, its counts, its outcomes, on any library's models; and all that a user may get wrong."""
+"""The attack: its formula, counts and outcomes on models of any library, and user errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ QUICK: dict[str, Any] = {"max_queries": 3000, "seed": 0}
 
 
 def model(images: Any) -> Any:
-    """A linear classifier of images (N, 3, 2, 2) of NumPy."""
+    """Linear classifier of NumPy images (N, 3, 2, 2)."""
     assert images.shape[1:] == (3, 2, 2)
     assert images.min() >= 0
     assert images.max() <= 1
@@ -55,7 +55,7 @@ LABELS = model(IMAGES).argmax(axis=1)
 
 
 class Counting:
-    """A model that counts what it is asked about."""
+    """Model that counts the images that it evaluates."""
 
     def __init__(self, model: Any = model) -> None:
         self.model, self.asked = model, 0
@@ -66,7 +66,7 @@ class Counting:
 
 
 def fooled(found: AttackResult) -> Any:
-    """Whether the model, asked here, is fooled."""
+    """Return True where the model, evaluated here, is fooled."""
     return model(np.asarray(found.images)).argmax(axis=1) != LABELS
 
 
@@ -123,11 +123,11 @@ def test_what_is_watched() -> None:
     state = see(state, 1, [-1e-5, 0.5], [3.0, 0.2])
     assert state[0].tolist() == [1, -1]
     assert state[1][0] == 3.0
-    assert not watch.done(state, np).any()  # it leads by too little to be sure
+    assert not watch.done(state, np).any()  # the margin is too small to be sure
     state = see(state, 2, [-1.0, -1e-9], [5.0, 0.3])
     assert watch.done(state, np).tolist() == [True, False]
     assert state[0].tolist() == [1, 2]
-    assert state[1].tolist() == [5.0, 0.3]  # the sure one counts for more than the nearer one
+    assert state[1].tolist() == [5.0, 0.3]  # a certain success counts more than a nearer one
     state = see(state, 3, [-2.0, 1.0], [4.0, 0.1])
     assert state[1].tolist() == [4.0, 0.3]
     assert state[2][:, 0].tolist() == [3, 2]
@@ -281,7 +281,7 @@ def test_models_of_every_library(kind: str) -> None:
     assert isinstance(found.images, type(images))
     assert np.array_equal(fooled(found), found.success)
     assert found.success.mean() > 0.7
-    if kind != "jax":  # whose noise is another
+    if kind != "jax":  # its noise is different
         assert np.allclose(np.asarray(found.images), attack(model, IMAGES, LABELS, **QUICK).images, rtol=1e-6)
 
 
@@ -312,7 +312,7 @@ def test_how_many_at_a_time_does_not_matter(options: dict[str, int]) -> None:
 
     found = attack(watched, IMAGES, LABELS, **QUICK | options)
     plain = attack(model, IMAGES, LABELS, **QUICK)
-    assert np.allclose(found.images, plain.images, rtol=1e-4)  # products of other sizes are rounded otherwise
+    assert np.allclose(found.images, plain.images, rtol=1e-4)  # products of other sizes are rounded differently
     assert np.array_equal(found.queries, plain.queries)
     assert np.allclose(found.history["total"], plain.history["total"], rtol=1e-4)
     if "model_batch_size" in options:
@@ -391,7 +391,7 @@ def test_memory_that_is_short_and_a_checkpoint_go_together(monkeypatch: pytest.M
 def test_time_that_is_up_leaves_images_that_were_not_begun() -> None:
     found = attack(model, IMAGES, LABELS, batch_size=2, max_queries=10**6, max_seconds=0.3, seed=0)
     assert set(found.outcome[2:]) == {Outcome.WAITING}
-    assert (found.queries[2:] == 3).all()  # two before, and the look at the start
+    assert (found.queries[2:] == 3).all()  # two before, and the evaluation of the start
 
 
 def test_queries_to_success_are_exact_however_the_run_ends() -> None:
@@ -562,7 +562,7 @@ def test_many_queries_make_a_narrow_homotopy_and_a_wide_one() -> None:
 
 
 class TestTwoHomotopies:
-    """A model that sees no change within some distance: the narrow homotopy fools it with few of the images."""
+    """A model that ignores changes within some distance: the narrow homotopy fools it on few of the images."""
 
     IMAGES = np.random.default_rng(0).uniform(0.3, 0.7, size=(8, D))
     LABELS = np.zeros(8, int)
@@ -626,7 +626,7 @@ class TestTwoHomotopies:
         resumed = self.attack(rest, checkpoint=Checkpoint(path=file))
         assert np.array_equal(resumed.images, whole.images)
         assert np.array_equal(resumed.queries_to_success, whole.queries_to_success)
-        assert failing.asked + rest.asked <= whole.queries.sum() + 25 * 8  # what was before, and an iteration
+        assert failing.asked + rest.asked <= whole.queries.sum() + 25 * 8  # the queries before, and an iteration
         assert np.array_equal(self.attack(again, checkpoint=file).images, whole.images)
         assert again.asked <= 5 * 8  # before and after
 
@@ -667,7 +667,7 @@ class TestTwoHomotopies:
 
         def interrupted(images: Any) -> Any:
             nonlocal calls
-            if (calls := calls + 1) == 150:  # where the first four are done, and the others are not
+            if (calls := calls + 1) == 150:  # when the first four have ended, and the others have not
                 raise KeyboardInterrupt
             return self.model(images)
 
@@ -694,11 +694,11 @@ class TestTwoHomotopies:
 
 
 class TestPasses:
-    """One homotopy after another, with a stand-in for `minimize`."""
+    """One homotopy after another, with a substitute for `minimize`."""
 
     @staticmethod
     def went(first: list[int], status: Any = Status.COMPLETED, **options: Any) -> list[Any]:
-        """What `minimize` was asked for: the rows and the options of each call."""
+        """Return the rows and the options of each call of `minimize`."""
         calls = []
 
         def minimize(rows: Any, **given: Any) -> Any:

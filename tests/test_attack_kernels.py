@@ -1,4 +1,4 @@
-"""On CUDA the attack's own kernels compute what the plain code computes."""
+"""On CUDA, the kernels of the attack agree with the plain code."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_the_budget_is_hard_and_the_counts_exact(kind: str, d: int, max_evals: i
 
 @pytest.mark.parametrize("max_evals", [40, 41, 42, 43])
 def test_the_last_iterate_is_evaluated(max_evals: int) -> None:
-    """In many variables no sample is as low as the iterates in their midst."""
+    """In many variables, no sample is as low as the iterates at their center."""
     seen = Counted(lambda x: np.sum(x**2))
     run = slgh.minimize(seen, np.full(1000, 3.0), max_evals=max_evals, seed=0)
     assert run.fun == seen.values[-1] < seen.values[0]

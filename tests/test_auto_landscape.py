@@ -1,4 +1,4 @@
-"""The landscape test tells smooth, rugged and noisy functions apart."""
+"""The landscape phase distinguishes smooth, rugged and noisy functions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_landscape_is_smooth_rugged_or_noisy(fun: Point, verdict: Landscape,
 
 
 def judged(values: Any, n: int = 6, d: int = 8) -> Landscape:
-    """The verdict of a look whose requests, first and second, are answered by `values` of all their points."""
+    """Return the landscape if both requests are answered by `values` of all their points."""
     talk = check_landscape(np.full(d, 3.3), np.random.default_rng(0).uniform(-5, 5, (n, d)), 2.0**-52)
     points = next(talk).points
     points = talk.send(values(points, 1)).points

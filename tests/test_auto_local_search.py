@@ -1,4 +1,4 @@
-"""Local searches: by themselves, and what may happen during one."""
+"""Local searches: alone, and with errors and interruptions."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_a_step_that_is_too_long_is_cut_without_an_evaluation() -> None:
 
 
 def test_a_bad_value_is_rejected_or_penalized_as_the_user_says() -> None:
-    """The first difference is NaN. Rejected, it says nothing about its variable. Penalized, the search avoids it."""
+    """The first difference is NaN. If rejected, its variable has no slope. If penalized, the search avoids it."""
 
     def first_step(on_nonfinite: str) -> Any:
         start = np.array([1.0, 2.0])

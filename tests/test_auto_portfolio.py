@@ -1,4 +1,4 @@
-"""The portfolio of "auto": functions that are not nice, what may be given to it, and what it says that it did."""
+"""The portfolio of "auto": difficult functions, its arguments, and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of "auto" can be broken off anywhere, and goes on to the same result; ask and tell gives it too."""
+"""A run of "auto" can be interrupted anywhere and continues to the same result, also with ask and tell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slgh.engine import run as loop
 
 
 def everywhere(fun: Point) -> list[int]:
-    """Calls in every phase: at the start, within the look, and every so many evaluations from then on."""
+    """Return calls in every phase: at the start, within the landscape phase, and at regular intervals afterwards."""
     return [1, 2, 20, *range(50, uninterrupted(fun).nfev, 101), uninterrupted(fun).nfev]
 
 
@@ -113,7 +113,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(fun: Point, tmp_
 
 
 def shaky(asked: list[int]) -> Point:
-    """A bowl with noise that is the same each time at the same point, but for the start."""
+    """A bowl with noise that is deterministic at each point except the start."""
 
     def fun(x: Any) -> float:
         asked[0] += 1

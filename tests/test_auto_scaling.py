@@ -1,4 +1,4 @@
-"""Runs of "auto" do not depend on the units of x and f, and by ranks only on the order of values."""
+"""Runs of "auto" do not depend on the units of x and f. With ranks, they depend only on the order of the values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from auto_cases import Point, bowl, minimize, valley, waves
 
 
 def assert_scaled(scaled: slgh.Result, plain: slgh.Result, *, x: float = 1.0, f: float = 1.0) -> None:
-    """Two runs are the same but for the units of x and f, to the last bit."""
+    """Assert that two runs are bit-equal up to the units of x and f."""
     units = {"x": x, "x_best": x, "xhat": x, "t": x, "fun": f, "fun_best": f}
     for name, unit in units.items():
         np.testing.assert_array_equal(scaled[name], unit * plain[name], err_msg=name)
@@ -25,12 +25,12 @@ def assert_scaled(scaled: slgh.Result, plain: slgh.Result, *, x: float = 1.0, f:
 
 
 def in_units(fun: Point, *, x: float = 1.0, f: float = 1.0) -> Point:
-    """The function with other units."""
+    """Return the function in other units."""
     return lambda point: fun(point / point.dtype.type(x)) * point.dtype.type(f)
 
 
 def in_a_box(low: float, high: float, d: int, unit: float) -> dict[str, Any]:
-    """Bounds that are not alike."""
+    """Return bounds of different lengths."""
     return {"bounds": [(unit * low * (1 + i), unit * high * (1 + i / 2)) for i in range(d)]}
 
 

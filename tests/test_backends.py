@@ -34,11 +34,11 @@ some_methods = pytest.mark.parametrize("case", SOME, ids=lambda case: case.metho
 
 
 FLOOR = 0.05
-"""Far above rounding: at the default floor a difference of f has eight digits, on every library others."""
+"""Far above rounding: at the default floor, a difference of f has only eight digits, which differ between libraries."""
 
 
 def compare(monkeypatch: Any, case: Case, library: str, x0: Any, **options: Any) -> slgh.Result:
-    """A run of a library and one of NumPy with the same noise; they must agree."""
+    """Compare a run of a library with one of NumPy with the same noise."""
     results = []
     for one in ("numpy", library):
         with monkeypatch.context() as patch:
@@ -121,7 +121,7 @@ def test_the_callback_sees_and_stops_as_on_numpy(library: str, monkeypatch: Any)
 
 
 def shifted(x: Any, a: Any, xi: Any, scale: Any) -> Any:
-    """With data, xi and an argument."""
+    """Function with data, xi and an argument."""
     return scale * ((x - a) ** 2).sum(axis=-1) + 0.125 * xi
 
 
@@ -273,7 +273,7 @@ def test_max_seconds_is_kept(library: str) -> None:
 
 
 def spoilt_below_one(x: Any) -> Any:
-    """NaN in a region that runs reach after some iterations."""
+    """NaN in a region that runs reach after a few iterations."""
     xp = array_namespace(x)
     return xp.where(fun(x) < 1.0, xp.nan, fun(x))
 
@@ -329,7 +329,7 @@ def test_data_follows_its_problem_when_others_have_ended(library: str, monkeypat
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Straight:
-    """t falls by equal steps over the planned iterations: a schedule of the user's own that reads their number."""
+    """User's own schedule that reads the planned number of iterations: t decreases linearly over them."""
 
     name: ClassVar[str] = "straight"
     planned: ClassVar[bool] = True

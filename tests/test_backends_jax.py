@@ -1,4 +1,4 @@
-"""Runs on JAX arrays: tracing, compiling once, what falls back to a Python loop, and what is refused."""
+"""Runs on JAX arrays: tracing, compiling once, the fallback to a Python loop, and refused input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input is an error at the door that names the argument, the rule and the value. One test a row."""
+"""Bad input is refused at the start by an error that names the argument, the rule and the value. One test per row."""
 
 from __future__ import annotations
 

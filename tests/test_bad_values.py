@@ -1,4 +1,7 @@
-"""NaN, infinities and exceptions: a named status or the user's own traceback, nothing lost, never an endless loop."""
+"""NaN, infinities and exceptions lead to a named status or the user's traceback.
+
+Nothing is lost, no loop is endless.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ INF = float("inf")
 
 
 def sometimes(bad: float, when: Any) -> Any:
-    """`fun`, with the value `bad` where `when(x)` holds."""
+    """Return `fun` with the value `bad` where `when(x)` holds."""
     return lambda x, *extra: np.where(when(x), bad, fun(x, *extra))
 
 
@@ -209,7 +212,7 @@ def test_minimize_runs_outside_the_main_thread() -> None:
 
 @pytest.mark.parametrize("oracle", ["forward", "sphere"])
 def test_one_bad_value_in_the_first_chunk_of_directions_drops_one_sample(oracle: str) -> None:
-    """The directions of 40 samples in 4,000 variables are asked for in chunks, of which only the first has f(x)."""
+    """The directions of 40 samples in 4,000 variables are evaluated in chunks. Only the first chunk has f(x)."""
 
     def first_chunk_has_a_bad_value(points: Any) -> Any:
         values = points.sum(axis=-1)

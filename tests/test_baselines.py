@@ -21,7 +21,7 @@ def f(x: Any) -> float:
 
 
 def directions(M: int) -> Any:
-    """The normals (T, M, D) that a run with this seed takes."""
+    """Return the normals (T, M, D) that a run with this seed uses."""
     return NumpyNoise(entropies(SEED, 1), D, np.float64).normal(T * M).reshape(T, M, D)
 
 

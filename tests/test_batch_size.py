@@ -1,4 +1,4 @@
-"""Some problems at a time, others in the places of those that have ended: the results are those of all at once."""
+"""With `batch_size`, waiting problems take the slots of finished ones. The results are those of one full batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ eager_libraries = parametrize_libraries("numpy", "torch", "cuda")
 
 
 def compare(found: slgh.Result, expected: slgh.Result) -> None:
-    """Equal to the last bit, but for the last digits of sums on a GPU; differences over t make them eps / t of g."""
+    """Assert bit-equality.
+
+    On a GPU, the last digits of sums differ, and division by t amplifies them to eps / t of g.
+    """
     assert found.engine == expected.engine
     if found.engine == "numpy":
         assert_same(found, expected)

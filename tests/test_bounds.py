@@ -1,4 +1,4 @@
-"""Bounds: points outside are mirrored into the box and never evaluated."""
+"""Bounds: points outside are reflected into the box and never evaluated."""
 
 from __future__ import annotations
 

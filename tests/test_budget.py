@@ -1,4 +1,4 @@
-"""Limits are hard: fun is never called more often than max_evals, and what is counted is exact."""
+"""Limits are hard: fun is never called more than max_evals times, and counts are exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A resumed run equals the uninterrupted one bit for bit, however it was stopped."""
+"""A resumed run is bit-equal to the uninterrupted one, however it was stopped."""
 
 from __future__ import annotations
 

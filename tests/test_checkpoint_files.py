@@ -1,4 +1,4 @@
-"""A checkpoint's file: where it is, what is said when it cannot be written, and what is refused when it is read."""
+"""Checkpoint files: their path, errors when they cannot be written, and files that are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY = {"every_iterations": 1}
 DAMAGED = "is not a whole checkpoint .*Move it away to start anew"
 
 
-# --- where it is
+# --- path
 
 
 def test_a_change_of_the_working_directory_does_not_move_the_checkpoint(
@@ -145,11 +145,11 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == ["text"]
 
 
-# --- a disk that is full
+# --- full disk
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on nothing can be forced to the disk."""
+    """Let every fsync fail from now on."""
 
     def fsync(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -158,7 +158,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def raises_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
-    """`fun` that raises at its seventh call, when the disk is full."""
+    """Return `fun` that raises at its seventh call, with a full disk."""
     failing = fails_after(7)
 
     def f(x: Any) -> Any:
@@ -280,24 +280,24 @@ def test_any_changed_byte_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_file_of_format_2_is_refused(tmp_path: Path) -> None:
-    """It had no digest."""
+    """That format had no digest."""
     file = tmp_path / "run.npz"
     np.savez(file, header=np.frombuffer(b'{"slgh": 2}', np.uint8))
     with pytest.raises(ValueError, match=r"digest is wrong or missing: .* older version"):
         CASE.run(X0, checkpoint=file)
 
 
-# --- hostile files, whose digest is right
+# --- hostile files with a valid digest
 
 
 def sealed(archive: bytes) -> bytes:
-    """A zip archive with the digest of a checkpoint."""
+    """Return a zip archive with the digest of a checkpoint."""
     body = archive[:-2] + (32).to_bytes(2, "little")
     return body + hashlib.sha256(body).digest()
 
 
 def packed(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STORED) -> bytes:
-    """A zip archive."""
+    """Return a zip archive."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # duplicate names
@@ -307,7 +307,7 @@ def packed(members: list[tuple[str, bytes]], compression: int = zipfile.ZIP_STOR
 
 
 def npy(shape: str = "(3,)", dtype: str = "'<f8'", content: bytes = b"\0" * 24, version: int = 1) -> bytes:
-    """An array's file that says this of itself."""
+    """Return the file of an array with this header."""
     text = f"{{'descr': {dtype}, 'fortran_order': False, 'shape': {shape}, }}".encode()
     size = len(text).to_bytes(2 if version == 1 else 4, "little")
     return b"\x93NUMPY" + bytes([version, 0]) + size + text + content
@@ -318,13 +318,13 @@ BOMB = npy("(8000000,)", content=bytes(64_000_000))
 
 
 def encrypted(archive: bytes) -> bytes:
-    """The archive with the flag of an encrypted member."""
+    """Return the archive with the flag of an encrypted member."""
     at = archive.rindex(b"PK\x01\x02")
     return archive[: at + 8] + b"\x01" + archive[at + 9 :]
 
 
 def longer(archive: bytes) -> bytes:
-    """The archive, whose last member claims to be of 2 GB."""
+    """Return the archive with a last member that claims 2 GB."""
     at, size = archive.rindex(b"PK\x01\x02"), (2**31).to_bytes(4, "little")
     return archive[: at + 20] + size + size + archive[at + 28 :]
 
@@ -389,7 +389,7 @@ def test_a_zip_bomb_without_digest_takes_little_memory(tmp_path: Path) -> None:
     assert peak < 16_000_000
 
 
-# --- files of a run that were changed, with a right digest
+# --- changed files of a run, with a valid digest
 
 
 def batch(**more: Any) -> slgh.Result:
@@ -417,7 +417,7 @@ RUNS: dict[str, tuple[Callable[..., slgh.Result], int]] = {
 
 
 def changed(array: np.ndarray) -> Iterator[np.ndarray]:
-    """Other arrays than this one."""
+    """Yield arrays that differ from this one."""
     yield array[None]
     yield array.ravel()
     yield np.concatenate([array, array])
@@ -439,7 +439,7 @@ def changed(array: np.ndarray) -> Iterator[np.ndarray]:
 def test_a_changed_run_is_one_clear_error_or_goes_on(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other values cannot be told from those of a run. Other names, shapes and kinds are refused."""
+    """Other values cannot be detected. Other names, shapes and kinds are refused."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds of files, and no crash
     run, at = RUNS[name]
     file = tmp_path / "run.npz"
@@ -448,7 +448,7 @@ def test_a_changed_run_is_one_clear_error_or_goes_on(
     found = checkpoint.read(file)
     assert found is not None
     meta, arrays = found
-    # A run of "auto" takes longer, and differs in its portfolio alone.
+    # A run of "auto" takes longer, and differs only in its portfolio.
     edits = [(meta, arrays | {"further": np.zeros(3)})]
     for key in arrays if name != "auto" else [key for key in arrays if key.startswith("portfolio.")]:
         edits.append((meta, {n: a for n, a in arrays.items() if n != key}))
@@ -471,7 +471,7 @@ def test_a_changed_run_is_one_clear_error_or_goes_on(
 
 
 def test_the_header_is_readable(tmp_path: Path) -> None:
-    """The file stays an .npz that NumPy reads."""
+    """The file is an .npz that NumPy can read."""
     with np.load(saved(tmp_path)) as file:
         assert json.loads(file["header"].tobytes())["slgh"] == 4
         assert file["a.state.x"].shape == (1, 4)

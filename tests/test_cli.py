@@ -1,4 +1,4 @@
-"""The command line as a whole: lists, help, completion, and what all commands have in common."""
+"""The command line as a whole: lists, help, completion, and what all commands share."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ COMMANDS = [
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str]) -> None:
     reader, writer = os.pipe()
-    os.close(reader)  # nobody reads
+    os.close(reader)  # nobody reads the pipe
     try:
         done = subprocess.run(
             [sys.executable, "-m", "slgh", *arguments], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
@@ -212,7 +212,7 @@ def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str]) -> None:
 
 
 def complete(line: str) -> list[str]:
-    """What the shell offers for an unfinished line."""
+    """Return the completions of the shell for an unfinished line."""
     words = line.split(" ")
     environment = {
         **os.environ,
@@ -232,7 +232,7 @@ def test_the_shell_completes_commands_methods_and_problems() -> None:
 
 
 def test_python_m_slgh_is_the_command_and_prints_a_script_for_the_shell() -> None:
-    # Typer finds the shell among the parent processes, unless this tells it to read the argument.
+    # Typer finds the shell among the parent processes, unless this makes it read the argument.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     command = [sys.executable, "-m", "slgh", "--show-completion", "bash"]
     shown = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

@@ -1,4 +1,4 @@
-"""`slgh attack` and `slgh attack train`: what they refuse, what they print and write, and how they end."""
+"""`slgh attack` and `slgh attack train`: refused input, output, files, and exit codes."""
 
 from __future__ import annotations
 
@@ -141,12 +141,12 @@ OWN = ["--model", "mine.py:halves", "--inputs", "mine.npz"]
 METHOD = ["--method", "zoslgh_r", "--t1", "0.05", "--step", "2e-4"]
 QUICK = [*METHOD, "--max-iter", "200", "--stop", "first-success", "--seed", "3"]
 OURS = ["--method", "zoadamm", "--samples", "4", "--seed", "0", "--max-iter", "12"]
-"""On our network, a few iterations."""
+"""A few iterations on the network of the package."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the user's own model and images, which is the current one."""
+    """Current folder with the user's own model and images."""
     (tmp_path / "mine.py").write_text(MINE)
     np.savez(tmp_path / "mine.npz", images=IMAGES, labels=LABELS)
     monkeypatch.chdir(tmp_path)
@@ -161,7 +161,7 @@ def run(*arguments: str, **options: Any) -> Any:
 
 
 def attack(*arguments: str) -> dict[str, Any]:
-    """The JSON of an attack."""
+    """Return the JSON of an attack."""
     result = run(*arguments, "--json", "-")
     assert result.exit_code in (0, 3), result.output
     return cast(dict[str, Any], json.loads(result.stdout))
@@ -172,12 +172,12 @@ def column(found: dict[str, Any], name: str) -> list[Any]:
 
 
 def block(text: str) -> dict[str, str]:
-    """The labeled lines of what was printed."""
+    """Return the labeled lines of the output."""
     lines = [line for line in text.splitlines() if line[:1].strip() and "  " in line]
     return {line.split()[0]: line[10:] for line in lines}
 
 
-# --- our networks
+# --- networks of the package
 
 
 def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path) -> None:
@@ -345,7 +345,7 @@ def test_without_a_success_quiet_prints_nan() -> None:
     assert run(*OWN, *QUICK, "--max-iter", "1", "--quiet").stdout == "0 5 nan nan\n"
 
 
-# --- what is refused
+# --- refused input
 
 BAD = {
     "unknown data": (["--data", "mnits"], "--data must be one of mnist, cifar10; got 'mnits'."),
@@ -503,7 +503,7 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         assert result.stderr.count("\n") == 1
 
 
-# --- how it ends
+# --- ends of a run
 
 
 def test_a_run_that_was_cut_short_is_gone_on_with(folder: Path) -> None:
@@ -540,7 +540,7 @@ def test_ctrl_c_gives_what_there_is(folder: Path) -> None:
     assert json.loads((folder / "found" / "attack.json").read_text())["exit_code"] == 130
 
 
-# --- where it goes
+# --- output files
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
@@ -645,7 +645,7 @@ def test_help_shows_options_and_the_command_train() -> None:
 
 @pytest.fixture
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Training and test sets of a hundred images; the list has what was asked for."""
+    """Training and test sets of a hundred images. The list stores the requested sets."""
     asked: list[Any] = []
 
     def load(name: str, split: str, folder: Any) -> Any:

@@ -50,7 +50,7 @@ def test_ours_beside_the_papers_in_tables_figures_json_and_a_page(tmp_path: Path
 
 
 def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The package's name `reproduce` is the command, which hides the module.
+    # The attribute `reproduce` of the package is the command, which hides the module.
     monkeypatch.setattr(sys.modules["slgh.cli.reproduce"], "find_spec", lambda name: None)
     refused = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path)])
     assert refused.exit_code == 2
@@ -83,7 +83,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
 
 
 class Counted:
-    """An experiment of three jobs that counts how often each is run, and is interrupted in one of them."""
+    """Experiment of three jobs that counts their runs. One of them is interrupted."""
 
     def __init__(self, interrupt_at: int | None = None) -> None:
         self.ran = [0, 0, 0]
@@ -260,7 +260,7 @@ def test_a_study_is_printed_drawn_and_written(tmp_path: Path, monkeypatch: pytes
     assert {fit["theorem"] for fit in found["fits"]} == {"3.4"}
 
 
-# The medians over seeds that were measured when this project was planned, with room for the spread of a median.
+# Medians over seeds, measured when this project was planned, with room for the spread of a median.
 EXPECTED = {
     ("ackley", "ZOSGD"): (12.631, 12.633),
     ("ackley", "ZOGradOpt 0.5"): (0.02, 0.08),
@@ -273,7 +273,7 @@ EXPECTED = {
 
 
 def test_the_readmes_first_command_ends_with_tables_figures_and_the_page(tmp_path: Path) -> None:
-    """And every row of the paper comes out."""
+    """Every row of the paper is reproduced."""
     result = run(app, ["reproduce", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "reproduce.json").read_text())["experiments"]
@@ -300,7 +300,7 @@ NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
 
 
 def compare(ours: str, documented: str) -> None:
-    """The same words, and figures that other processors may round otherwise."""
+    """Compare texts. Figures may differ in rounding between processors."""
     assert NUMBER.sub("#", ours) == NUMBER.sub("#", documented)
     found, expected = ([float(n) for n in NUMBER.findall(text)] for text in (ours, documented))
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)

@@ -1,4 +1,4 @@
-"""What `slgh` does with files that may come from anyone: it runs no code of theirs, and writes where it was told to."""
+"""`slgh` and files from untrusted sources: it runs no code from them, and writes only where it is told."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ sphere_grad = sphere
 
 QUICK = ["--no-plot", "--max-evals", "60", "--seed", "7"]
 COMMAND = ["minimize", "x**2", "--x0", "1", *QUICK, "--run", "kept"]
-"""The command of the run that most tests begin with."""
+"""Command of the run that most tests start with."""
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the user's code, and a folder beside it with somebody else's."""
+    """Current folder with the user's code, beside a folder with someone else's code."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "mine.py").write_text(MINE)
@@ -75,7 +75,7 @@ def run(*arguments: str) -> Any:
 
 
 def make_run(*arguments: str, place: str = "kept") -> dict[str, Any]:
-    """Make a run in a folder; returns its result."""
+    """Run in a folder, and return the result."""
     result = run("minimize", *arguments, *QUICK, "--run", place, "--json", "-")
     assert result.exit_code in (0, 3), result.output
     return cast(dict[str, Any], json.loads(result.stdout))
@@ -90,7 +90,7 @@ def files_of_a_formula_run() -> dict[str, bytes]:
 
 
 def copy_formula_run() -> None:
-    """Put a run of a formula into the folder `kept`. It is made once for all tests."""
+    """Put a run of a formula into the folder `kept`. The run is computed once for all tests."""
     content = files_of_a_formula_run()
     Path("kept").mkdir()
     for name, each in content.items():
@@ -98,7 +98,7 @@ def copy_formula_run() -> None:
 
 
 def edit(changes: dict[str, Any], place: str = "kept", *, finished: bool = False) -> None:
-    """Change fields of run.json, named by their path: "options.fun". Without a checkpoint the run begins anew."""
+    """Change fields of run.json by their path: "options.fun". Without a checkpoint, the run starts again."""
     file = Path(place, "run.json")
     content = json.loads(file.read_text())
     for path, value in changes.items():
@@ -113,7 +113,7 @@ def edit(changes: dict[str, Any], place: str = "kept", *, finished: bool = False
 
 
 def refuse(*arguments: str) -> str:
-    """The one line of a refusal."""
+    """Return the one-line error message."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -297,11 +297,11 @@ def test_a_file_that_is_no_json_of_ours_is_refused_in_one_line(content: bytes) -
 def test_a_huge_file_is_refused_before_it_is_read() -> None:
     copy_formula_run()
     with open(Path("kept", "run.json"), "r+b") as file:
-        file.truncate(2**40)  # a terabyte of holes, which takes no place on the disk
+        file.truncate(2**40)  # a sparse file of a terabyte, which uses no disk space
     assert f"must have at most {MAX_BYTES} bytes" in refuse(*COMMAND)
 
 
-# --- where it writes
+# --- output files
 
 
 def files() -> set[str]:
@@ -355,7 +355,7 @@ def test_no_link_out_of_the_folder_is_followed(name: str, folder: Path) -> None:
     assert (outside.read_bytes() if outside.exists() else None) == before
 
 
-# --- what it prints
+# --- output
 
 
 @pytest.mark.parametrize(
@@ -384,7 +384,7 @@ def test_no_control_character_of_a_folder_reaches_the_terminal(changes: dict[str
 
 
 class Exploit:
-    """Pickled, a command that is run when it is loaded."""
+    """Object that runs a command when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.system, ("touch hacked",)
@@ -445,7 +445,7 @@ def test_the_package_neither_unpickles_nor_evaluates_text() -> None:
 
 
 def forbidden(call: ast.Call) -> str:
-    """What is wrong with a call, if anything."""
+    """Return the reason why a call is forbidden, or an empty string."""
     name = ast.unparse(call.func)
     if name in ("eval", "exec", "compile", "__import__", "os.system", "torch.load", "marshal.loads", "marshal.load"):
         return name

@@ -1,4 +1,4 @@
-"""The benchmark on COCO asks what it says, counts, resumes, and its tables follow from the records."""
+"""The COCO benchmark uses the stated problems, counts, resumes, and computes its tables from the records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEEDS = {"cma": "cma", "bipop": "cma", "nevergrad": "nevergrad", "open_es": "evo
 
 
 def needing(name: str) -> Method:
-    """A method, where its library is installed."""
+    """Return a method, or skip if its library is not installed."""
     method = METHODS[name]
     if method.run in NEEDS:
         pytest.importorskip(NEEDS[method.run])
@@ -44,7 +44,7 @@ def random_search(fun: Any, x0: Any, lower: Any, upper: Any, budget: int, seed: 
         fun(rng.uniform(lower, upper))
 
 
-# What is asked
+# Problems
 
 
 def test_the_cells_are_those_of_the_table() -> None:
@@ -68,7 +68,7 @@ def test_training_and_test_functions() -> None:
 
 @pytest.mark.parametrize("i", INSTANCES)
 def test_a_problem_is_the_instance_asked_for(i: int) -> None:
-    """Its value at that instance's optimum is fopt, which another instance's is not."""
+    """Its value at the optimum of that instance is fopt. That of another instance is not."""
     for f in functions("bbob"):
         place = Place(suite="bbob", d=5, f=f, i=i)
         best = BareProblem("bbob", f, 5, i).best_parameter()
@@ -138,11 +138,11 @@ def test_noisy_quality_is_the_noise_free_value_of_what_was_evaluated() -> None:
     assert found.at == pytest.approx([best[99], best[399]], rel=1e-8)
     assert found.hits == [int(np.argmax(best <= t)) + 1 for t in TARGETS if best[-1] <= t]
     assert len(found.hits) > 5
-    assert min(noisy) - place.fopt < best[-1]  # which is why it is not the noisy value
+    assert min(noisy) - place.fopt < best[-1]  # so the noisy value would be wrong
 
 
 def test_the_function_under_the_noise() -> None:
-    """f101 to f106 have a noise of some per cent: they are near the functions that `NOISE_FREE` says."""
+    """f101 to f106 have a noise of a few percent: they are close to the functions without noise."""
     rng = np.random.default_rng(0)
     for f in (101, 104):
         place = Place(suite="bbob-noisy", d=5, f=f, i=7)

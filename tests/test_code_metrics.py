@@ -1,4 +1,4 @@
-"""The metrics of the code count what they say."""
+"""The code metrics count correctly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def code_metrics() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["code_metrics"] = module  # dataclasses look their module up
+    sys.modules["code_metrics"] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 

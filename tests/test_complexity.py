@@ -1,4 +1,4 @@
-"""Functions with known constants on which Table 1 is measured, the measuring, and what an error does."""
+"""The functions with known constants for Table 1, the measurement, and the effect of an error."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ each_problem = pytest.mark.parametrize("problem", PROBLEMS, ids=lambda p: f"{p.n
 
 
 def draw(problem: Problem, seed: int, n: int = 1) -> np.ndarray:
-    """Points where the function is interesting."""
+    """Return points in the relevant region of the function."""
     reach = 3.0 if problem.name == "slide" else 2 * problem.smooth.n**-0.5  # type: ignore[union-attr]
     return np.random.default_rng(seed).uniform(-reach, reach, (n, problem.d))
 
@@ -41,7 +41,7 @@ def draw(problem: Problem, seed: int, n: int = 1) -> np.ndarray:
 @each_problem
 @given(seed=st.integers(0, 10**6), t=st.floats(0, 1))
 def test_closed_forms_are_the_expectation(problem: Problem, seed: int, t: float) -> None:
-    """By averages over 20,000 directions and their opposites, within 5 of their errors."""
+    """Averages over 20,000 antithetic pairs, within 5 standard errors."""
     x = draw(problem, seed)[0]
     u = np.random.default_rng([seed, 1]).standard_normal((20_000, problem.d))
     values = (problem.fun(x + t * u) + problem.fun(x - t * u)) / 2
@@ -144,7 +144,7 @@ def test_the_iterations_of_a_theorem_stay_below_its_bound(theorem: str) -> None:
 
 
 def test_the_explicit_bounds_at_a_constant_gamma_have_the_exponents_of_the_tuned_row() -> None:
-    """And the tuned gamma, taken as an equation, has larger ones."""
+    """With the tuned gamma as an equation, the exponents are larger."""
     tuned_row = {"3.4": (2, 0), "3.5": (4, 0), "4.1": (2, 1), "4.2": (4, 1), "C.1": (2, 1), "C.2": (4, 1)}
     for fit in c.complexity([]).fits:
         p, q = tuned_row[fit.theorem]
@@ -156,7 +156,7 @@ def test_the_explicit_bounds_at_a_constant_gamma_have_the_exponents_of_the_tuned
 
 
 def measured(T: list[float | None], eps: list[float], d: list[int]) -> list[c.Measured]:
-    """Measurements of a made-up function."""
+    """Return measurements of an artificial function."""
     return [
         c.Measured(theorem="4.1", function="wells", gamma="constant", d=n, eps=s, T=v, bound=10**6)
         for v, s, n in zip(T, eps, d, strict=True)

@@ -1,4 +1,4 @@
-"""Composing: names, swapped parts, parts of one's own."""
+"""Composing methods: names, swapped parts, and a user's own parts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_method_is_taken_as_it_is_and_can_be_changed_in_the_call() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class SignDescent:
-    """A user's own update: a step of fixed size a coordinate."""
+    """User's own update: a step of fixed size per coordinate."""
 
     name: ClassVar[str] = "sign"
     step: float
@@ -121,7 +121,7 @@ def test_the_number_of_terms_is_that_of_the_call() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Derived(SignDescent):
-    """A part with a field that is not for the user."""
+    """Part with a field that is not meant for users."""
 
     half: float = field(init=False, default=0.5)
 

@@ -1,4 +1,4 @@
-"""Any number of runs live in one process, in any order, and each is the run that it would be alone."""
+"""Any number of runs in one process, in any order. Each gives the result that it gives alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 import slgh
 
 pytestmark = [
-    pytest.mark.timeout(120),  # the watchdog: what used to happen here was a deadlock
+    pytest.mark.timeout(120),  # detects the deadlock that used to happen here
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
 ]
@@ -29,7 +29,7 @@ def valley(x: Any) -> float:
 
 
 def options(i: int) -> dict[str, Any]:
-    """Run number i: 1 to 10 variables, and a budget that the default method spends on a local search."""
+    """Return options of run i: 1 to 10 variables, and a budget that the default method spends on a local search."""
     d = 1 + i if i < 10 else 1 + i % 3
     return {"x0": np.full(d, -1.0), "max_evals": 12 * (d + 1), "seed": i}
 
@@ -128,7 +128,7 @@ def test_minimize_runs_inside_the_function_of_minimize() -> None:
 
 
 def test_slow_runs_in_threads_do_not_wait_for_each_other() -> None:
-    """While one run sits in its function, another one finishes."""
+    """While one run waits in its function, another one finishes."""
     inside, release = threading.Event(), threading.Event()
 
     def blocked(x: Any) -> float:

@@ -1,4 +1,4 @@
-"""Images: those that come with the package, and the whole sets from official files, ours, or a download."""
+"""Images of the package, and complete sets from official files, converted files, or a download."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from slgh.paper.networks.image_files import load_images
 every_set = pytest.mark.parametrize("name", ["mnist", "cifar10"])
 
 
-# What is shipped
+# Images of the package
 
 
 @every_set
@@ -51,7 +51,7 @@ def test_the_shipped_ids_are_those_our_networks_get_right() -> None:
 
 
 def test_the_labels_are_the_official_ones() -> None:
-    """The first ten of both test sets, as everybody knows them."""
+    """The first ten labels of both test sets, as published."""
     assert shipped_images("mnist").labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
     ten = shipped_images("cifar10").take([0, 1, 3, 4, 5, 6, 7, 8, 9])
     seen = [DATASETS["cifar10"].classes[label] for label in ten.labels]
@@ -59,7 +59,7 @@ def test_the_labels_are_the_official_ones() -> None:
 
 
 def test_the_channels_come_first_and_in_the_order_red_green_blue() -> None:
-    """The ship of image 1 lies in blue water; a digit is bright in its middle and black at its edge."""
+    """The ship of image 1 lies in blue water. A digit is bright in the middle and black at the edge."""
     red, _, blue = shipped_images("cifar10").take(1).images[0].astype(float).mean(axis=(1, 2))
     assert blue > red
     digits = shipped_images("mnist").images[:, 0]
@@ -143,7 +143,7 @@ def test_an_image_set_checks_what_it_is_given(change: dict[str, Any], error: typ
         ImageSet(**good | change)
 
 
-# Whole sets. Their files are written here as the official ones are, of sets with fewer images.
+# Complete sets. Their files are written here in the official format, with fewer images.
 
 SIZES = {"test": 20, "train": 30}
 
@@ -165,7 +165,7 @@ def idx(array: NDArray[np.uint8]) -> bytes:
 
 
 def official(name: str, split: str) -> dict[str, bytes]:
-    """The content of the official files of a split, by name."""
+    """Return the content of the official files of a split, by name."""
     images, labels = made_up(name, split)
     if name == "mnist":
         stem = "t10k" if split == "test" else "train"
@@ -201,7 +201,7 @@ def packed(folder: Path, name: str, split: str) -> None:
 
 
 def in_subfolder(folder: Path, name: str, split: str) -> None:
-    """As the archive of CIFAR-10 unpacks."""
+    """Write the files as the archive of CIFAR-10 unpacks."""
     home = folder / "cifar-10-batches-bin" if name == "cifar10" else folder
     home.mkdir(exist_ok=True)
     unpacked(home, name, split)
@@ -357,12 +357,12 @@ def test_an_npz_that_promises_more_than_memory_holds_is_refused(tmp_path: Path, 
         load_images("mnist", "test", tmp_path)
 
 
-# Downloads, from a server of our own on this machine
+# Downloads from a local server
 
 
 @pytest.fixture
 def home(tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that the sets are downloaded from, with the files' true checksums."""
+    """Folder that sets are downloaded from, with the true checksums of the files."""
     served = tmp_path / "served"
     served.mkdir()
     for name, split in (("mnist", "test"), ("cifar10", "test")):

@@ -1,4 +1,4 @@
-"""The oracle that learns widths: its formula, what it learns, and that without learning it is the antithetic one."""
+"""The oracle that learns widths: its formula, the learned widths, and equality with the antithetic oracle at rate 0."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def f(x: Any) -> Any:
 
 
 def learned(oracle: DiagonalScaling, fun: Any, noise: Any, **context: Any) -> tuple[Any, Any]:
-    """What the oracle sees from LOG_WIDTHS, and what it remembers then."""
+    """Return the observation from LOG_WIDTHS, and the new memory."""
     memory = []
 
     class Kept(type(oracle)):  # type: ignore[misc]
@@ -42,7 +42,7 @@ def learned(oracle: DiagonalScaling, fun: Any, noise: Any, **context: Any) -> tu
 
 
 def by_hand(u: Any, values: Any, good: Any, rate: float, ranks: bool) -> tuple[Any, Any]:
-    """The estimate and the new log widths, in loops over pairs; `values` (2, M) of f on both sides."""
+    """Compute the estimate and the new log widths in loops over pairs. `values` (2, M) are f on both sides."""
     w, M = np.exp(LOG_WIDTHS[0]), len(u)
     plus, minus = values
     if ranks:
@@ -151,7 +151,7 @@ def test_a_single_pair_teaches_no_widths() -> None:
 
 
 def test_equal_even_parts_have_equal_ranks() -> None:
-    """In rank mode sums of ranks are often equal; rounding must not order them."""
+    """In rank mode, sums of ranks are often equal. Rounding must not order them."""
     rng, halves = np.random.default_rng(3), []
     for _ in range(30):
         values = rng.permutation(12).astype(float)
@@ -166,7 +166,7 @@ def test_equal_even_parts_have_equal_ranks() -> None:
 
 
 def plain_loop(fun: Any, x: Any, t1: float, fall: float, M: int, rate: float, alpha: float, T: int, seed: int) -> Any:
-    """The homotopy of "scale_free" in plain NumPy, with the noise of the engine."""
+    """Run the homotopy of "scale_free" in plain NumPy, with the noise of the engine."""
     d = x.size
     noise = NumpyNoise(entropies(seed, 1), d, np.float64, samples=M)
     log_w, path = np.zeros(d), [x]
@@ -194,7 +194,7 @@ def test_a_run_is_a_plain_loop() -> None:
 
 
 def widths_after(fun: Any, x0: Any, **options: Any) -> Any:
-    """The widths that a run has learned in the end, in units of their geometric mean, from its checkpoint."""
+    """Return the final widths of a run from its checkpoint, in units of their geometric mean."""
     with tempfile.TemporaryDirectory() as folder:
         file = f"{folder}/run.npz"
         slgh.minimize(fun, x0, method="scale_free", vectorized=True, checkpoint=file, **options)
@@ -245,7 +245,7 @@ def test_without_learning_it_is_the_antithetic_oracle(values: str, batched: bool
 @other_libraries
 @pytest.mark.parametrize("values", ["raw", "ranks"])
 def test_in_a_long_box_every_library_learns_the_same(values: str, library: str, monkeypatch: Any) -> None:
-    """With widths that begin unlike, and many pairs to learn from: the common table has three."""
+    """With unequal initial widths and many pairs to learn from. The common table has three pairs."""
     bounds = [(-3.0, 3.0), (-2.0, 40.0), (-2.5, 2.5), (-9.0, 3.0)]
     options: dict[str, Any] = {
         "bounds": bounds,
@@ -272,7 +272,7 @@ def test_wrong_settings(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("oracle", [Antithetic(samples=6), DiagonalScaling(samples=6)])
 def test_a_bad_value_of_the_first_chunk_is_not_counted_against_the_second(oracle: Any) -> None:
-    """f(x) is asked for once; where the first chunk has a bad value, all pairs of the second are good all the same."""
+    """f(x) is evaluated once. A bad value in the first chunk must not affect the pairs of the second."""
     bad = lambda x: np.where(np.isclose(x, X + T * U[0, 0]).all(axis=-1), np.nan, f(x))  # noqa: E731
     state = () if type(oracle) is Antithetic else (np.zeros((1, 3)),)
     seen = observe(oracle, values_of(bad), X, T, Replay(U), state=state, needs=frozenset({"f"}), chunk=9)

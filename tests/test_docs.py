@@ -1,6 +1,6 @@
-"""The site builds without a warning, its code runs and prints what it shows, and its commands work.
+"""The site builds without warnings, its code runs and prints what it shows, and its commands work.
 
-In a page, a fence `output` right after a fence `python` is what that block prints (`...` stands for anything). Lines of
+In a page, a fence `output` directly after a fence `python` is what that block prints (`...` matches anything). Lines of
 a fence `sh` that begin with `slgh` are run.
 """
 
@@ -38,7 +38,7 @@ SHOWN = re.compile(r"\s*^```output\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A block of code, its first line in the page, and what it is said to print."""
+    """Block of code, its first line in the page, and the output shown for it."""
 
     kind: str
     code: str
@@ -79,14 +79,14 @@ def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
 
 
 def run_python(code: str, page: Path, names: dict[str, object]) -> str:
-    """Run a block among the names of the page's blocks before it; what it prints."""
+    """Run a block with the names of the previous blocks of the page. Return its output."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(compile(code, str(page), "exec"), names)
     return printed.getvalue()
 
 
 def run_command(line: str) -> None:
-    """Run a line of a shell block, if it is a command of ours."""
+    """Run a line of a shell block if it is an slgh command."""
     words = shlex.split(line, comments=True)
     if words[:1] == ["slgh"]:
         outcome = CliRunner().invoke(app, words[1:], catch_exceptions=False)
@@ -94,7 +94,7 @@ def run_command(line: str) -> None:
 
 
 def test_the_blocks_that_look_like_code_are_run() -> None:
-    """No block escapes by another name, and no output by standing apart from its code."""
+    """Every block of code and every output has one of the names that are tested."""
     for page in PAGES:
         text = page.read_text()
         found = list(blocks(page))
@@ -159,7 +159,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def public_names() -> set[str]:
-    """What a user may name: what `slgh` and its public modules list in __all__."""
+    """Return the names that `slgh` and its public modules list in __all__."""
     names = {f"slgh.{name}" for name in slgh.__all__}
     modules = [module for name in slgh.__all__ if isinstance(module := getattr(slgh, name), ModuleType)]
     inside = {f"{m.__name__}.{name}" for m in modules for name in m.__all__ if name not in slgh.__all__}
@@ -167,7 +167,7 @@ def public_names() -> set[str]:
 
 
 def documented_names(site: Path) -> set[str]:
-    """What the reference has an entry for: the site's inventory, four lines of text and compressed ones."""
+    """Return the names in the site's inventory: four lines of text, then compressed ones."""
     listed = (site / "objects.inv").read_bytes().split(b"\n", 4)[4]
     return {line.split()[0] for line in zlib.decompress(listed).decode().splitlines()}
 

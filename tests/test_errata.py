@@ -1,4 +1,4 @@
-"""The misprints and gaps of the paper: what it prints does not come out of what it says, and does of what we take."""
+"""Misprints and gaps of the paper: the printed parameters do not give the printed results, the corrected ones do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parent.parent / "docs" / "errata.md").read_text()
 BY_NAME = {it.name: it for it in errata.ERRATA}
 SLOW = {"GradOpt's stopping rule", "the number of outer loops", "digits"}
-"""Errata that take more than a few seconds, though nothing is random in them."""
+"""Errata that take more than a few seconds, although they are deterministic."""
 
 
 def no_tick(share: float) -> None:
@@ -34,7 +34,7 @@ def measurement(name: str) -> Measurement:
 
 
 def measured(name: str) -> Any:
-    """What an erratum's own measurement finds."""
+    """Return the measurement of an erratum."""
     return measurement(name).found
 
 
@@ -195,11 +195,11 @@ def test_names_are_unique_and_every_erratum_has_its_job() -> None:
 
 
 class TestPage:
-    """docs/errata.md holds what the experiment declares and finds."""
+    """docs/errata.md contains the measurements of the experiment."""
 
     @staticmethod
     def rows() -> dict[str, tuple[str, ...]]:
-        """The committed table, by its first column."""
+        """Return the rows of the committed table by their first column."""
         table = find(r"<!-- slgh reproduce errata -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)[1]
         found = [
             tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1])

@@ -1,4 +1,4 @@
-"""The reference in plain NumPy gives the engine's numbers, and the examples run."""
+"""The plain NumPy reference gives the numbers of the engine, and the examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzing harness: a short slice of each target, and proof that its checks can fail."""
+"""The fuzzing harness: a short run of each target, and proof that its checks can fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fuzz.worker import case_of, run_case, signature
 pytestmark = pytest.mark.slow
 
 SECONDS = 5.0
-"""Time for each target."""
+"""Seconds per target."""
 
 
 @pytest.mark.parametrize("name", available())
@@ -88,7 +88,7 @@ def test_the_plain_case_passes() -> None:
 
 
 def scaled(field: str, factor: float) -> Callable[[Any], Any]:
-    """Change a number of what an oracle observes."""
+    """Return a change of one number of an oracle's observation."""
 
     def change(observe: Any) -> Any:
         def faulty(self: Any, *args: Any) -> Any:
@@ -152,7 +152,7 @@ def test_the_reference_sees_a_planted_fault(fault: str, monkeypatch: pytest.Monk
 
 @dataclasses.dataclass
 class Broken:
-    """A target that always fails, hangs or dies; simpler cases have a smaller n."""
+    """Target that always fails, hangs or dies. Simpler cases have a smaller n."""
 
     name: str = "broken"
     weight: float = 1.0
@@ -173,7 +173,7 @@ class Broken:
 
 
 class InProcess(Worker):
-    """A worker without a process."""
+    """Worker without a process."""
 
     def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
         return run_case(Broken(), request["case"])

@@ -1,4 +1,4 @@
-"""What the user sees on the way: history, callback, progress."""
+"""History, callback and progress of a run."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_auto_of_a_stochastic_function_reports_the_mean_of_the_last_tenth() -> N
 
 
 def _last_iterate(T: int) -> np.ndarray:
-    """The iterate after T iterations, as the callback of a longer run with the same t sees it."""
+    """Return the iterate after T iterations, as the callback of a longer run with the same t receives it."""
     seen: list[np.ndarray] = []
     case = CASES["scale_free stochastic"]
     t = case.run(starts(1)[0], history="full", max_iter=T).history["t"]
@@ -201,7 +201,7 @@ def _last_iterate(T: int) -> np.ndarray:
 
 
 def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
-    """The columns after so many iterations; the last of the active problems ends after each of `ends`."""
+    """Return the columns after this many iterations. The last active problem ends after each of `ends`."""
     active = np.arange(history.B)
     for k in range(rows):
         row = HistoryRow(k, 3 * k, active, {name: 1000.0 * active + k + i for i, name in enumerate(history.columns)})

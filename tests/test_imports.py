@@ -11,7 +11,7 @@ import slgh
 
 SOURCE = Path(slgh.__file__).parent
 
-# Each layer may import those below it, and itself.
+# Each layer may import itself and the layers below it.
 LAYERS = [
     {"cli", "__main__"},
     {"paper"},

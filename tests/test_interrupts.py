@@ -1,4 +1,4 @@
-"""Ctrl-C, killed processes and exceptions: what was found is kept, and nothing is left behind."""
+"""Ctrl-C, killed processes and exceptions: results are kept, and no process is left behind."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def bowl(x: Any) -> float:
 
 
 class Presses:
-    """A function that presses Ctrl-C in one of its calls."""
+    """Function that presses Ctrl-C in one of its calls."""
 
     def __init__(self, at: int, times: int = 1) -> None:
         self.at, self.times, self.calls = at, times, 0
@@ -87,7 +87,7 @@ if __name__ == "__main__":
 
 
 class Script:
-    """A process that runs minimize in two worker processes."""
+    """Process that runs minimize with two worker processes."""
 
     def __init__(self, folder: Path, seconds: float) -> None:
         script = folder / "script.py"
@@ -102,7 +102,7 @@ class Script:
         )
 
     def wait_for_workers(self) -> set[int]:
-        """Wait until both workers evaluate; their process IDs."""
+        """Wait until both workers evaluate. Return their process IDs."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             pids = {int(line) for line in self.pids.read_text().split()}
@@ -159,7 +159,7 @@ def test_ctrl_c_does_not_wait_for_evaluations_in_workers(presses: int, tmp_path:
 
 
 class Raises:
-    """A function that raises in every 37th call of its life, over all runs."""
+    """Function that raises in every 37th call, counted over all runs."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -174,7 +174,7 @@ class Raises:
 
 
 def mapped(function: Any, items: Any) -> Any:
-    """A map of the user's."""
+    """A user's map function."""
     return map(function, items)
 
 

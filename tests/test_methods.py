@@ -55,7 +55,7 @@ def test_a_problem_does_not_depend_on_which_others_have_ended(case: Case) -> Non
     seeds = list(range(6))
     free = case.run(x0, batched=True, seed=seeds)
     target = float(np.median(free.fun_best)) + 1e-9
-    if case.stochastic:  # what is asked for when there is a target must be asked for without one too
+    if case.stochastic:  # evaluations for a target must also happen without one
         free = case.run(x0, batched=True, seed=seeds, target=-1e9)
     stopped = case.run(x0, batched=True, seed=seeds, target=target)
     ended = stopped.status == slgh.Status.TARGET

@@ -16,7 +16,7 @@ FREE = np.inf
 
 
 def run(fun: Callable[[Any], float], low: Any, high: Any, evals: int = 400) -> tuple[list[Any], list[float], bool]:
-    """Points, values, and whether the search ended by itself."""
+    """Return points, values, and True if the search ended by itself."""
     solver, points, values = search(np.asarray(low, float), np.asarray(high, float)), [], []
     try:
         z = next(solver)

@@ -1,4 +1,4 @@
-"""The namespaces that the engine computes with agree with NumPy."""
+"""The array namespaces of the engine agree with NumPy."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def small(name: str) -> torch.Tensor:
 
 
 def keras_layout(state: dict[str, torch.Tensor], name: str) -> dict[str, np.ndarray]:
-    """What Keras would save of our weights, by its conventions, index by index where the order of axes matters."""
+    """Return the weights as Keras would save them, index by index where the order of axes matters."""
     spec = NETWORKS[name]
     saved: dict[str, np.ndarray] = {}
     for key, tensor in state.items():
@@ -48,7 +48,7 @@ def keras_layout(state: dict[str, torch.Tensor], name: str) -> dict[str, np.ndar
 
 @every_network
 def test_the_layers_are_those_of_the_paper(name: str) -> None:
-    """The forward pass against one written out with functions."""
+    """Compare the forward pass with one written out with functions."""
     made, x = network(name), small(name)
     w = made.state_dict()
 
@@ -86,7 +86,7 @@ def test_every_shipped_image_is_classified_correctly(name: str) -> None:
 
 @every_network
 def test_the_shipped_weights_are_sure_of_their_images(name: str) -> None:
-    """Weights in the wrong layout, or pixels on the wrong scale, would not be."""
+    """With weights in the wrong layout, or pixels in the wrong scale, they would not be."""
     sure = F.softmax(network(name)(torch.from_numpy(shipped_images(name).pixels())), dim=1).max(dim=1).values
     assert sure.median() > 0.95
 
@@ -168,7 +168,7 @@ def test_weights_in_the_layout_of_keras_give_the_same_network(name: str, tmp_pat
 
 
 def test_the_first_dense_layer_of_keras_reads_the_channels_last(tmp_path: Path) -> None:
-    """Its weights act on h.permute(0, 2, 3, 1).flatten(1), whatever they are."""
+    """Its weights act on h.permute(0, 2, 3, 1).flatten(1)."""
     arrays: dict[str, Any] = keras_layout(network("mnist").state_dict(), "mnist")
     arrays["dense1_kernel"] = np.random.default_rng(0).normal(size=(1024, 200)).astype(np.float32)
     np.savez(tmp_path / "keras.npz", **arrays)
@@ -253,7 +253,7 @@ def test_a_file_that_is_cut_short_is_refused(keras: bool, tmp_path: Path) -> Non
         network("mnist", weights=file)
 
 
-# What is imported when
+# Imports
 
 
 def test_importing_the_package_does_not_load_torch() -> None:

@@ -1,4 +1,4 @@
-"""Noise: the same numbers however they are read, batched, drawn ahead or interrupted."""
+"""Noise is the same whether it is read in parts, batched, drawn ahead or interrupted."""
 
 from __future__ import annotations
 

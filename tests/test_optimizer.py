@@ -1,4 +1,4 @@
-"""Ask and tell is the same run as minimize."""
+"""Ask and tell gives the same run as minimize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The estimators: exact on chosen noise, unbiased with the variance that analysis gives."""
+"""The estimators: exact on given noise, and unbiased with the variance from analysis."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ def quadratic(x: Any) -> Any:
 
 
 def samples_of(oracle: Any, n: int, needs: frozenset[str] = frozenset()) -> Any:
-    """n independent observations at x = 0, one sample each, as a batch."""
+    """Return n independent observations at x = 0, one sample each, as a batch."""
     u = np.random.default_rng(1).standard_normal((n, 1, D_))
     return observe(oracle, values_of(quadratic), np.zeros((n, D_)), np.full(n, T), Replay(u), needs=needs)
 
@@ -328,7 +328,7 @@ def test_rademacher_has_the_mean_and_variance_of_a_linear_function() -> None:
 
 
 def cosine_of(oracle: Any, slope: float = 1.0, n: int = 4000, d: int = 50) -> tuple[float, float]:
-    """The mean cosine between g and the gradient of a linear function, and the expected one."""
+    """Return the mean cosine between g and the gradient of a linear function, and the expected one."""
     b = np.zeros(d)
     b[0] = slope
     u = np.random.default_rng(3).standard_normal((n, oracle.samples, d))
@@ -338,7 +338,7 @@ def cosine_of(oracle: Any, slope: float = 1.0, n: int = 4000, d: int = 50) -> tu
 
 @pytest.mark.slow
 def test_exponential_is_sharpest_where_the_samples_differ_by_one() -> None:
-    """f over the samples has the standard deviation t |b| = 0.2: the best N is 5."""
+    """The standard deviation of f over the samples is t |b| = 0.2, so the best N is 5."""
     found = {N: cosine_of(Exponential(samples=100, sharpness=N)) for N in (1.0, 2.5, 5.0, 10.0, 25.0)}
     assert max(found, key=lambda N: found[N][0]) == 5.0
     measured, expected = found[5.0]

@@ -1,4 +1,4 @@
-"""The page: its text, and what a browser makes of it, by keyboard, on a phone and without a network."""
+"""The page: its text, and its behavior in a browser, with the keyboard, on a phone and without a network."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="300"><rect w
 CURVE = slgh.smooth("x**4 - 6*x**2 + x + 4*cos(6*x)")
 
 
-# What the page is made of
+# Parts of the page
 
 
 def run(F: Any, x0: Any, label: str, **params: Any) -> Path:
@@ -71,7 +71,7 @@ def table(**changes: Any) -> Table:
 
 
 def hidden_data(text: str) -> list[Any]:
-    """The explorers' data in a page, as strict JSON."""
+    """Return the data of the explorers in a page, as strict JSON."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
@@ -216,7 +216,7 @@ def test_the_page_of_a_run_that_smoothed_nothing_shows_the_homotopy_all_the_same
 
 
 class Visit:
-    """A page opened as by somebody without a network, and what went wrong in it."""
+    """Page opened without a network. It records errors."""
 
     def __init__(self, browser: Any, file: File, *, webgl: bool = True, **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": DESKTOP, "offline": True} | options)
@@ -236,24 +236,24 @@ class Visit:
             self.wrong.append(what)
 
     def start(self, *anchors: str) -> None:
-        """Scroll to explorers, which start when they are seen."""
+        """Scroll to explorers, which start when they become visible."""
         for anchor in anchors:
             self.page.locator(f"#{anchor}-explorer").scroll_into_view_if_needed()
             self.settle(anchor)
 
     def settle(self, anchor: str) -> None:
-        """Wait until it is drawn."""
+        """Wait until the explorer is drawn."""
         self.page.wait_for_selector(f"#{anchor}-explorer .panels[aria-busy=false]", state="attached")
 
     def press(self, control: str, *keys: str) -> None:
-        """Keys on a control, which has its anchor first in its selector, and wait until they are answered."""
+        """Press keys on a control, whose selector starts with its anchor, and wait for the response."""
         self.page.locator(control).focus()
         for key in keys:
             self.page.keyboard.press(key)
         self.settle(re.split(r"[-\s]", control.removeprefix("#"))[0])
 
     def drawn(self, plot: str, key: str, trace: str = "") -> Any:
-        """What is drawn of a trace, the first one unless named."""
+        """Return what is drawn of a trace (by default the first one)."""
         return self.page.evaluate(
             """([plot, key, name]) => {
             const data = document.querySelector(plot).data;
@@ -278,7 +278,7 @@ class Visit:
 NO_WEBGL = """const get = HTMLCanvasElement.prototype.getContext;
 HTMLCanvasElement.prototype.getContext = function (kind, ...rest) {
   return kind.includes('webgl') ? null : get.call(this, kind, ...rest); };"""
-"""Software WebGL takes seconds, so that the tests without a surface go without it."""
+"""Software WebGL takes seconds, so tests without a surface disable it."""
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +316,7 @@ def desk(browser: Any, written: File) -> Iterator[Visit]:
 
 @pytest.fixture
 def at_start(desk: Visit) -> Iterator[Visit]:
-    """The page on a desktop, brought back to where it began; at the end nothing may have gone wrong in it."""
+    """The page on a desktop, reset to its initial state. At the end, no error may have occurred."""
     for anchor, chosen in (("valley", 1), ("curve", 0)):
         desk.page.locator(f"#{anchor}-explorer input[type=radio]").nth(chosen).check()
         desk.press(f"#{anchor}-k", "End", "Home")
@@ -326,7 +326,7 @@ def at_start(desk: Visit) -> Iterator[Visit]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Visit]]:
-    """Opens another page, in which nothing may go wrong either."""
+    """Open another page, in which no error may occur either."""
     visits: list[Visit] = []
 
     def show(*args: Any, **options: Any) -> Visit:
@@ -467,7 +467,7 @@ def test_the_chosen_path_its_rest_and_the_others_look_different_and_the_caption_
 
 
 def test_stars_are_where_f_is_least(at_start: Visit) -> None:
-    at_start.press("#curve-t", "PageUp")  # a star lies on f, whatever t is looked at
+    at_start.press("#curve-t", "PageUp")  # a star lies on f, whatever t is shown
     assert at_start.drawn("#valley-explorer .map", "x", "minima") == [1.0]
     assert at_start.drawn("#valley-explorer .map", "y", "minima") == [1.0]
     (x,), (y,) = (at_start.drawn("#curve-explorer .curve", key, "minima") for key in "xy")
@@ -488,7 +488,7 @@ def test_marks_below_the_slider_are_where_t_is_what_they_say(at_start: Visit, ex
 
 
 def test_a_curve_has_no_corners(at_start: Visit) -> None:
-    # The library leaves out what is nearly straight unless told.
+    # The library omits nearly straight segments by default.
     drawn = at_start.page.locator("#curve-explorer .curve .scatterlayer .trace").nth(1).locator("path.js-line")
     assert drawn.get_attribute("d").count(",") > 900
 
@@ -511,7 +511,7 @@ def test_play_runs_to_the_end_and_stops_there(at_start: Visit) -> None:
     at_start.page.wait_for_function("() => document.querySelector('#curve-explorer .play').textContent === 'Play'")
     assert at_start.iteration("curve") == 300
     assert at_start.radius("curve") == pytest.approx(1.5 * 0.99**300, rel=1e-3)
-    at_start.page.keyboard.press("Enter")  # again, from the start
+    at_start.page.keyboard.press("Enter")  # again from the start
     at_start.page.wait_for_function("() => +document.querySelector('#curve-k').value % 300 > 2")
     at_start.page.keyboard.press("Enter")
     assert button.inner_text() == "Play"
@@ -604,7 +604,7 @@ def test_no_wall_hides_the_ball_from_wherever_it_is_seen(open_page: Any, tmp_pat
         place = np.array([0.1, 0.0, F((0.1, 0.0))])
 
         def crosses(start: np.ndarray, eye: np.ndarray = eye, low: np.ndarray = low, high: np.ndarray = high) -> bool:
-            """Whether the line of sight passes through the surface."""
+            """Return True if the line of sight passes through the surface."""
             sight = start + np.linspace(0.01, 1, 2000)[:, None] * (eye - start)
             sight = sight[((sight > low) & (sight < high)).all(axis=1)]
             above = sight[:, 2] > F(sight[:, :2])
@@ -612,7 +612,7 @@ def test_no_wall_hides_the_ball_from_wherever_it_is_seen(open_page: Any, tmp_pat
 
         assert crosses(place)
         assert not crosses(ball)
-        # The ball is seen where it belongs: its place, the ball and the eye are in line.
+        # The ball appears in the right position: its position, the ball and the eye are on one line.
         toward = [(end - place) / (high - low) for end in (ball, eye)]
         assert toward[0] @ toward[1] > (1 - 1e-6) * np.prod(np.linalg.norm(toward, axis=1))
 

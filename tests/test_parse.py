@@ -1,4 +1,4 @@
-"""Formulas are read, and nothing in them is run."""
+"""Formulas are parsed, and nothing in them is run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of runs: what they show, and that they refuse what cannot be shown."""
+"""Figures of runs: their content, and errors for data that cannot be drawn."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def closed() -> Iterator[None]:
 
 
 def ripples(x: Any) -> float:
-    """Of one point, not vectorized."""
+    """Function of one point, not vectorized."""
     assert x.shape == (1,)
     return float(x[0] ** 2 / 20 - np.cos(3 * x[0]) + 1)
 
 
 def named(figure: Any, label: str) -> Any:
-    """The axes with this label."""
+    """Return the axes with this label."""
     (found,) = [ax for ax in figure.axes if ax.get_ylabel() == label]
     return found
 
@@ -199,7 +199,7 @@ def test_figures_are_the_same_bytes_each_time() -> None:
 
 
 def test_colors_can_be_told_apart() -> None:
-    """Also by those who lack a cone: distances after Machado et al.'s matrices for full deuteranopia and protanopia."""
+    """Also for color-blind readers: by the matrices of Machado et al. for full deuteranopia and protanopia."""
     matrices: dict[str, Any] = {
         "normal": np.eye(3),
         "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],

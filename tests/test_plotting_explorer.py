@@ -1,4 +1,4 @@
-"""The explorer's data: F on a grid for descending t, exact where there is a closed form, else blurred."""
+"""The explorer's data: F on a grid for decreasing t, exact if there is a closed form, otherwise blurred."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def look(F: Any, **options: Any) -> Explorer:
 
 
 def error(found: Explorer, exact: Explorer) -> float:
-    """The largest error of F as a share of its span at that t, which is what a picture shows."""
+    """Return the largest error of F relative to its range at that t, which is visible in a picture."""
     off = np.abs(found.F - exact.F).reshape(len(exact.t), -1).max(axis=1)
     return float((off / np.ptp(exact.F.reshape(len(exact.t), -1), axis=1)).max())
 
@@ -78,7 +78,7 @@ def test_a_radius_far_larger_than_the_box_takes_coarser_grids_and_no_more_points
 
     box = ((-0.2, 0.3),) * d
     found, exact = (look(f, box=box, t1=200.0, frames=9, points=41) for f in (fun, F))
-    # F is nearly flat over such a box, so that the error is measured against its values.
+    # F is nearly flat over such a box, so the error is measured relative to its values.
     np.testing.assert_allclose(found.F[:-1], exact.F[:-1], rtol=1e-3)
     np.testing.assert_array_equal(found.F[-1], exact.F[-1])
     assert sum(asked) < 12 * MAX_BLURRED_POINTS[d] ** d
@@ -94,7 +94,7 @@ def test_a_function_is_asked_once_for_each_point() -> None:
     look(fun, points=21)
     points = np.concatenate(asked)
     assert len(np.unique(points, axis=0)) == len(points)
-    assert len(points) == (21 + 2 * 5 * 4) ** 2  # five times t1 on each side, four points a unit of it
+    assert len(points) == (21 + 2 * 5 * 4) ** 2  # five times t1 on each side, four points per unit
 
 
 def test_rows_are_the_second_variable() -> None:
@@ -112,7 +112,7 @@ def test_where_f_is_not_finite_F_is_the_mean_over_the_rest() -> None:
         t = found.t[i]
         u = truncnorm(-x / t, np.inf)  # E [(x + t u)^2 | x + t u >= 0]
         exact = x**2 + 2 * x * t * u.mean() + t**2 * (u.var() + u.mean() ** 2)
-        near = x > -3 * t  # further away than that no point within reach has a value
+        near = x > -3 * t  # farther away, no point within reach has a value
         np.testing.assert_allclose(found.F[i, near], exact[near], atol=0.02)
     np.testing.assert_array_equal(np.isnan(found.F[-1]), x < 0)
 

@@ -1,4 +1,4 @@
-"""Pictures of attacks: what they show, in which range and scale, and what they refuse."""
+"""Figures of attacks: their content, range and scale, and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def closed() -> Iterator[None]:
 def compared(
     n: int, shape: tuple[int, ...], pixels: tuple[float, float] = (0.0, 1.0), **changes: Any
 ) -> ComparedImages:
-    """n images with pixels around the middle, all of them changed by up to a tenth of the range."""
+    """Return n images with pixels around the middle, all changed by at most a tenth of the range."""
     low, high = pixels
     before = low + (high - low) * RNG.uniform(0.2, 0.8, (n, *shape))
     it = ComparedImages(
@@ -142,11 +142,11 @@ def test_pixels_outside_the_range_are_cut_off() -> None:
     assert_array_equal(as_pictures(np.array([[[-1.0, 0.0, 9.0]]]), (-0.5, 0.5)), [[[0, 0.5, 1]]])
 
 
-# The course of an attack
+# Progress of an attack
 
 
 def course(B: int, R: int = 6) -> AttackTrace:
-    """Image i succeeds at the query 10 (i + 1), except for the last one; all end at the query 60."""
+    """Image i succeeds at query 10 (i + 1), except for the last one. All end at query 60."""
     queries = 10 * np.arange(1, R + 1)
     first = np.where(np.arange(B) < B - 1, 10 * (np.arange(B) % R + 1), -1)
     distortion = np.outer(queries, np.arange(1, B + 1)).astype(float)
@@ -197,7 +197,7 @@ def test_of_many_images_those_that_were_never_fooled_are_gray() -> None:
 
 
 def fool(images: Any, **options: Any) -> AttackResult:
-    """Which half of an image is brighter, left or right? The second image is labeled wrongly."""
+    """Classify images by their brighter half, left or right. The second image has a wrong label."""
 
     def halves(a: Any) -> Any:
         left, right = a[..., :2].sum((1, 2, 3)), a[..., 2:].sum((1, 2, 3))

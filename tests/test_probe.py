@@ -1,4 +1,4 @@
-"""The probe: its numbers are those of F, its advice is that of the runs, and it asks for no more than it says."""
+"""The probe: its numbers are those of F, its advice agrees with runs, and it makes the stated evaluations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stairs(x: Any) -> Any:
 
 
 def pairs(fun: Any, x: np.ndarray, t: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Values (k, 2, M) at +u and -u."""
+    """Return values (k, 2, M) at +u and -u."""
     return np.stack([[fun(x + one * u), fun(x - one * u)] for one in t])
 
 
@@ -68,7 +68,7 @@ def test_on_a_sphere_the_curvature_is_1_at_all_radii() -> None:
 
 @pytest.mark.parametrize("d", [1, 2, 10])
 def test_on_a_sphere_gradient_and_snr_are_those_of_a_linear_function(d: int) -> None:
-    """Var of the U-statistic: 4(M-2)/(M(M-1)) 2|x|^4 + 2/(M(M-1)) (d + 7)|x|^4; the SNR is 1 / (d + 1)."""
+    """Variance of the U-statistic: 4(M-2)/(M(M-1)) 2|x|^4 + 2/(M(M-1)) (d + 7)|x|^4. The SNR is 1 / (d + 1)."""
     M, x0 = 500, np.full(d, 2.0)
     found = probe(sphere, x0, t=[0.1, 3.0], samples=M, steps=2, vectorized=True, seed=0)
     square = x0 @ x0
@@ -80,7 +80,7 @@ def test_on_a_sphere_gradient_and_snr_are_those_of_a_linear_function(d: int) -> 
 
 
 def test_the_curvature_is_that_of_the_smoothed_function() -> None:
-    """Rastrigin's ripple fades: F has the second derivative 2 + 40 pi^2 exp(-2 pi^2 t^2) cos(2 pi x) a variable."""
+    """Rastrigin's ripple vanishes: F has second derivative 2 + 40 pi^2 exp(-2 pi^2 t^2) cos(2 pi x) per variable."""
     x0 = np.full(3, 1.1)
     found = probe(rastrigin, x0, t=[0.05, 0.2, 2.0], samples=2000, steps=2, vectorized=True, seed=0)
     expected = 2 + 40 * np.pi**2 * np.exp(-2 * np.pi**2 * found.t**2) * np.cos(2.2 * np.pi)
@@ -177,7 +177,7 @@ def test_flat_is_meant_beside_the_drop() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ackley", "hole", "rosenbrock"])
 def test_the_score_ranks_t1_as_the_runs_do(name: str) -> None:
-    """benchmarks/probe.py measures 0.84 to 0.95 on average, and 0.70 at least."""
+    """benchmarks/probe.py measures 0.84 to 0.95 on average, and at least 0.70."""
     problem = slgh.problems.PROBLEMS[name]()
     found = probe(problem.fun, problem.x0, vectorized=True, seed=1)
     starts = np.tile(problem.x0, (11, 1))
@@ -237,7 +237,7 @@ def test_bad_values_are_dropped_and_counted() -> None:
     def f(x: np.ndarray) -> np.ndarray:
         nonlocal bad
         values = np.where(x[..., 0] > 3.5, np.nan, rastrigin(x))
-        # x0, then all pairs, come as one array; the way has 31 points; a step of a run has two pairs.
+        # x0 and all pairs come as one array; the path has 31 points; a step of a run has two pairs.
         pair = np.isnan(values).reshape(2, -1).any(axis=0) if len(x) == 4 else np.isnan(values)
         if len(x) > 31:
             pair = np.isnan(values[1:]).reshape(8, 2, 12).any(axis=1)

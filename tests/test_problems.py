@@ -19,7 +19,7 @@ smooth_problems = pytest.mark.parametrize("problem", SMOOTH, ids=[f"{p.name}{p.d
 
 
 def gauss_hermite(fun: Any, x: np.ndarray, t: float, n: int) -> float:
-    """E fun(x + t u) by a product rule with n nodes a variable."""
+    """Return E fun(x + t u) by a product rule with n nodes per variable."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(n)
     grid = np.stack(np.meshgrid(*[nodes] * len(x), indexing="ij"), axis=-1).reshape(-1, len(x))
     product = np.prod(np.stack(np.meshgrid(*[weights] * len(x), indexing="ij"), axis=-1), axis=-1).ravel()

@@ -1,4 +1,4 @@
-"""Ranks instead of values: what they are, and what they do not see."""
+"""Ranks instead of values: their definition and invariances."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from slgh.oracles.ranks import centered_ranks
 from slgh.protocols import Answer
 
 SMALL = st.integers(-3, 3).map(float)
-"""Few values, so that many are equal."""
+"""Few different values, so that many are equal."""
 
 ROWS = st.lists(st.tuples(SMALL, st.booleans()), min_size=1, max_size=12)
 
 
 def by_hand(values: Any, ok: Any) -> Any:
-    """The ranks of the good values by SciPy, ties averaged, from -1/2 to 1/2."""
+    """Compute the ranks of the good values with SciPy, ties averaged, from -1/2 to 1/2."""
     ranks, good = np.zeros(len(values)), np.asarray(ok, bool)
     if good.sum() > 1:
         ranks[good] = (stats.rankdata(np.asarray(values)[good]) - 1) / (good.sum() - 1) - 0.5

@@ -46,7 +46,7 @@ def test_a_command_of_the_readme_works(line: str, tmp_path: Path, monkeypatch: p
 
 
 def test_the_two_commands_are_the_ones_that_are_tested() -> None:
-    """`tests/test_cli_reproduce.py` runs the first command's job, and `.ci/run` runs the second command."""
+    """`tests/test_cli_reproduce.py` runs the first command, and `.ci/run` runs the second."""
     install, test = (line for line in SHELL if line.startswith(("pip ", "tools/")))
     assert install.endswith("&& slgh reproduce")
     assert test in (ROOT / ".ci" / "run").read_text().splitlines()

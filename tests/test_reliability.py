@@ -1,4 +1,4 @@
-"""The page on reliability names tests that exist, shows what was recorded, and slgh still behaves as recorded."""
+"""The page on reliability names existing tests and shows the record, and slgh still behaves as recorded."""
 
 from __future__ import annotations
 

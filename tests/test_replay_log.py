@@ -1,4 +1,4 @@
-"""What a portfolio's replay_log holds comes out of a checkpoint as it went in."""
+"""The replay log of a portfolio survives a checkpoint unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ANSWERS = [np.array([4.0, np.nan, 5.0]), np.array([[6.0, 7.0]]), np.array([8.0])
 
 
 def written() -> ReplayLog:
-    """Two phases have ended, and a third was given three answers, a gradient among them."""
+    """Return a log with two finished phases, and a third with three answers, one of them a gradient."""
     replay_log = ReplayLog()
     for outcome in ENDED:
         replay_log.append(np.zeros(3))
@@ -28,7 +28,7 @@ def written() -> ReplayLog:
 
 
 def loaded(replay_log: ReplayLog) -> ReplayLog:
-    """Another one that goes on from it."""
+    """Return a new log that continues from this one."""
     again = ReplayLog()
     again.load(replay_log.save())
     return again
@@ -36,7 +36,7 @@ def loaded(replay_log: ReplayLog) -> ReplayLog:
 
 @pytest.mark.parametrize("read", [0, 1, 2, 4, 5])
 def test_phases_are_skipped_and_answers_repeated(read: int) -> None:
-    """Also where it is saved again after so many of them."""
+    """Also if the log is saved again after some of them."""
     replay_log = loaded(written())
     found: list[Any] = []
     while True:

@@ -1,4 +1,4 @@
-"""The paper's tables come out through `minimize`."""
+"""`minimize` reproduces the paper's tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The paper's attacks: rows that are run and kept, and what is made of them."""
+"""The paper's attacks: running and storing rows, and the tables made from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def tiny(name: str = "zosgd", **changes: Any) -> RowRun:
 
 
 def sample(name: str, success: Any, first: Any, distortion: Any, total: Any, queries: int = 100) -> Sample:
-    """A row from its figures, (S, N) each."""
+    """Return a row from its figures, of shape (S, N)."""
     records = [
         {
             "success": won,
@@ -61,13 +61,13 @@ def sample(name: str, success: Any, first: Any, distortion: Any, total: Any, que
 
 
 def of_totals(name: str, *totals: list[float]) -> Sample:
-    """A row of which only the total loss matters."""
+    """Return a row in which only the total loss matters."""
     n = len(totals[0])
     same = [[True] * n for _ in totals]
     return sample(name, same, [[1] * n for _ in totals], [[1.0] * n for _ in totals], totals)
 
 
-# Rows that are run.
+# Running rows.
 
 
 def test_a_row_is_the_attack_on_the_shipped_images_to_the_end() -> None:
@@ -183,7 +183,7 @@ def test_kept_rows_are_not_run_again_and_others_are(tmp_path: Path, monkeypatch:
     assert [(each.iterations, each.seed) for each in ran] == [(3, 1)]
     file = tmp_path / "mnist-zosgd-seed0-2x2.json"
     for text in (file.read_text().replace('"step": 0.0', '"step": 0.1'), file.read_text()[:200], "[]"):
-        file.write_text(text)  # another step, half a file, another file
+        file.write_text(text)  # another step, a truncated file, another file
         ran.clear()
         again = run_rows("mnist", iterations=2, seeds=1, **options)
         assert len(ran) == 1
@@ -236,11 +236,11 @@ import slgh.paper.networks.networks
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# Made-up rows, and what they tell.
+# Artificial rows, and the conclusions from them.
 
 
 def made_up(table: AttackTable) -> list[Record]:
-    """Rows with the paper's success and about its other figures: who falls, falls to all methods that reach so far."""
+    """Return rows with the paper's success and similar figures: an image falls to all methods with enough successes."""
     ids = shipped_images(table.paper.data).ids[: table.images].tolist()
     classes = DATASETS[table.paper.data].classes
     original = base64.b64encode(bytes(int(np.prod(DATASETS[table.paper.data].shape)))).decode()
@@ -318,7 +318,7 @@ def test_means_are_over_images_and_seeds_and_those_of_successes_over_them_alone(
 
 
 def judged(success: int, iterations: float, l2: float, printed: PrintedRow) -> str:
-    """The verdict on a row of 100 images, each success with the same figures."""
+    """Return the verdict on a row of 100 images. Each success has the same figures."""
     paper = dataclasses.replace(MNIST, rows={**MNIST.rows, "zosgd": printed})
     won = [k < success for k in range(100)]
     found = sample("zosgd", [won], [[iterations] * 100], [[l2] * 100], [[1.0] * 100])
@@ -329,7 +329,7 @@ def test_a_verdict_says_what_differs_by_how_much_and_whether_chance_can_explain_
     printed = PrintedRow("64", "1000 ± 800", "2.00 ± 0.08", "9 ± 9")
     assert judged(64, 1000, 2.0, printed) == "match"
     assert judged(74, 1149, 1.71, printed) == "match"
-    # The paper's mean over 64 images has a standard error of 800 / 8 = 100, ours of none: 200 / 100.
+    # The paper's mean over 64 images has a standard error of 800 / 8 = 100, that of slgh is 0: 200 / 100.
     assert judged(64, 1200, 2.0, printed) == (
         "differs: iterations to 1st success +20% (2.0 standard errors: other images could do that)"
     )
@@ -444,7 +444,7 @@ def test_the_figures_are_the_papers_and_an_image_that_is_not_there_is_told() -> 
         "figure_15_cifar10_total_loss",
         "table_08_cifar10_images",
     ]
-    # The network that comes with slgh sees a dog in image 115, a cat.
+    # The network of the package classifies image 115, a cat, as a dog.
     assert "so not attacked: ID 115 (116 is shown)." in found["cifar10"][-1].caption
     assert not any("not attacked" in d.caption for drawings in found.values() for d in drawings[:-1])
     grid = found["cifar10"][-1].draw()
@@ -486,7 +486,7 @@ def test_a_reduced_run_says_so_everywhere_and_judges_nothing(tmp_path: Path) -> 
     assert "holds" not in text
     assert text.count("not judged") == 6 + 4
     page = (out / "index.html").read_text()
-    assert page.count("Reduced: 2 images, 2 iterations.") == 2 * 4  # a caption is also read to those who do not see
+    assert page.count("Reduced: 2 images, 2 iterations.") == 2 * 4  # a caption is also the alternative text
     assert "Not among the 2 images attacked: ID 32 (0 is shown), ID 45 (1 is shown), ID 95 (not shown)." in page
     found = json.loads((out / "reproduce.json").read_text())["experiments"]["mnist"]
     assert (found["reduced"], found["images"], found["claims"]) == (True, 2, [])

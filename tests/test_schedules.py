@@ -1,4 +1,4 @@
-"""How t falls."""
+"""Schedules of t."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def see(**observed: Any) -> Estimate:
 
 
 def follow(schedule: Any, seen: list[Estimate], floor: float = 0.0) -> list[float]:
-    """t_1, t_2, ... under these observations."""
+    """Return t_1, t_2, ... under these observations."""
     t, floor_array = np.array([schedule.t1]), np.array([floor])
     state, ts = schedule.init(t, floor_array, np), [float(schedule.t1)]
     for s in seen:

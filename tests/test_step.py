@@ -24,7 +24,7 @@ B, T = 3, 12
 
 
 class StrictNoise:
-    """The NumPy noise, handed out as strict arrays."""
+    """NumPy noise as strict arrays."""
 
     def __init__(self, noise: NumpyNoise) -> None:
         self.noise = noise
@@ -44,7 +44,7 @@ def to_strict(state: StepState) -> StepState:
 
 
 def with_parts(case: Case) -> dict[str, Any]:
-    """The case's parameters, with the update that `step="theory"` leads to at the door."""
+    """Return the parameters of the case, with the update that `step="theory"` resolves to."""
     params = {name: value for name, value in case.params.items() if name not in ("L1", "step")}
     if "L1" not in case.params:
         return case.params
@@ -54,7 +54,7 @@ def with_parts(case: Case) -> dict[str, Any]:
 
 
 def run(case: Case, xp: Any, box: Box | None, *, smooth: Any = None, bad: bool = False) -> StepState:
-    """T iterations with the arrays of `xp`, answered by NumPy functions; `bad` makes some values NaN."""
+    """Run T iterations with the arrays of `xp`, answered by NumPy functions. `bad` makes some values NaN."""
     facts = ObjectiveTraits(
         closed_form=smooth is not None,
         gradient=case.first_order,
@@ -128,7 +128,7 @@ def test_closed_forms_run_on_strict_arrays(method: str) -> None:
 
 
 def test_the_step_leaves_its_state_alone() -> None:
-    """The state that goes in is not written to: reading it again gives the same."""
+    """The step does not modify its input state."""
     case = CASES["zoslgh_d"]
     method = compose("zoslgh_d", case.params, ObjectiveTraits())
     ctx = Context(xp=np, needs=method.schedule.needs)

@@ -1,4 +1,4 @@
-"""The style of the code is checked with the tests."""
+"""The code passes ruff and mypy."""
 
 from __future__ import annotations
 

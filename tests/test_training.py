@@ -1,4 +1,4 @@
-"""Training follows the published recipe, can be repeated and continued, and says when it fails."""
+"""Training follows the published recipe, is reproducible, can be resumed, and reports failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHIPPED = shipped_images("mnist")
 
 
 def short(**options: Any) -> Training:
-    """A training of a second or less."""
+    """Return a training of at most a second."""
     given: dict[str, Any] = {"name": "mnist", "images": SHIPPED.images, "labels": SHIPPED.labels}
     return train(**given | {"epochs": 2, "held_out": 20, "batch": 32, "device": "cpu"} | options)
 
@@ -42,7 +42,7 @@ def assert_equal(one: Training, other: Training) -> None:
 
 
 def test_training_learns() -> None:
-    """A hundred digits, learned by heart: six seeds ended below 0.32, right for 98 and more. A guess costs log 10."""
+    """A hundred digits are memorized: six seeds ended below 0.32, with at least 98 correct. A guess costs log 10."""
     found = short(epochs=20, held_out=0, batch=10)
     losses = [line.loss for line in found.log]
     assert abs(losses[0] - math.log(10)) < 0.1
@@ -62,7 +62,7 @@ def test_the_learning_rate_falls_with_the_number_of_updates() -> None:
 
 
 def test_updates_are_those_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three epochs of three batches, the last one smaller, against the equations of Nesterov's momentum written out."""
+    """Three epochs of three batches, the last one smaller, compared with the equations of Nesterov's momentum."""
     updates: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     update = training._Run._update
 
@@ -75,7 +75,7 @@ def test_updates_are_those_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> Non
         made.dropout.p = 0.0
         return made
 
-    monkeypatch.setattr(training, "DECAY", 0.1)  # so that a slip in the count of updates shows
+    monkeypatch.setattr(training, "DECAY", 0.1)  # makes an error in the count of updates visible
     monkeypatch.setattr(training._Run, "_update", recorded)
     monkeypatch.setattr(training, "fresh", without_dropout)
     found = short(epochs=3, held_out=30, batch=30, seed=5)
@@ -92,8 +92,8 @@ def test_updates_are_those_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> Non
                 assert p.grad is not None
                 velocity[name] = 0.9 * velocity[name] + p.grad
                 p.data -= 0.01 / (1 + 0.1 * k) * (p.grad + 0.9 * velocity[name])
-    # Float32 agrees to 1e-5 until rounding turns a unit on or off, which is a jump of the gradient and has cost 0.4 %.
-    # A rate that is one update late, or momentum without Nesterov's, is 6 % away and more.
+    # Float32 agrees to 1e-5 until rounding switches a unit on or off, a jump of the gradient that has cost 0.4 %.
+    # A rate that is one update late, or momentum without Nesterov's correction, is at least 6 % off.
     start = fresh("mnist", 5).state_dict()
     for name, expected in model.state_dict().items():
         moved, error = expected - start[name], found.network.state_dict()[name] - expected
@@ -103,7 +103,7 @@ def test_updates_are_those_of_the_recipe(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_epoch_sees_every_image_once_in_an_order_of_its_own_and_never_those_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Images are known here by their first pixel, with label and pixel in step."""
+    """Images are identified by their first pixel, with label and pixel in step."""
     numbered, classes = np.zeros((100, 1, 28, 28), np.uint8), np.arange(100) % 10
     numbered[:, 0, 0, 0] = np.arange(100)
     seen: list[int] = []
@@ -131,7 +131,7 @@ def test_the_first_weights_are_glorots(name: str) -> None:
         area = math.prod(p.shape[2:])
         bound = math.sqrt(6 / (p.shape[0] * area + p.shape[1] * area))
         assert p.abs().max() <= bound
-        # A uniform variable's square has the mean a^2 / 3 and the standard deviation a^2 sqrt(4 / 45).
+        # The square of a uniform variable has mean a^2 / 3 and standard deviation a^2 sqrt(4 / 45).
         z = (p.square().mean() / bound**2 - 1 / 3) / math.sqrt(4 / 45 / p.numel())
         assert abs(z) < 5, key
 
@@ -158,7 +158,7 @@ def test_the_log_has_the_mean_loss_of_an_epoch_and_the_accuracy_after_it(monkeyp
 
 
 def test_dropout_acts_in_updates_and_not_on_the_images_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of what is above zero is dropped, if it acts."""
+    """Half of the positive units are dropped when it is active."""
     shares: list[float] = []
 
     def observed(name: str, seed: int) -> Network:
@@ -183,7 +183,7 @@ def test_accuracy_is_the_share_of_right_answers_without_dropout() -> None:
     assert trained.training
 
 
-# What comes back, and again
+# Results and reproducibility
 
 
 def test_the_trained_network_is_ready_to_be_asked_and_to_be_saved(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_training_does_not_change_what_it_is_given() -> None:
 
 
 class Stopped(Exception):
-    """Raised in the middle."""
+    """Raised during a training."""
 
 
 def test_a_training_that_was_broken_off_is_continued_bit_for_bit(

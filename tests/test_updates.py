@@ -1,4 +1,4 @@
-"""How x moves: each update against its equation."""
+"""Updates of x: each compared with its equation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X0 = np.array([0.1, 0.2])
 
 
 def follow(update: Any, ts: tuple[float, ...] = (1.0, 1.0, 1.0), cosine: float = 1.0) -> list[np.ndarray]:
-    """x_2, x_3, x_4 under the gradients G."""
+    """Return x_2, x_3, x_4 under the gradients G."""
     x, xs = X0[None], []
     state = update.init(x, np)
     for g, t in zip(G, ts, strict=True):

@@ -1,4 +1,4 @@
-"""A watch is shown every iterate, remembers what it likes, and ends problems that have what they want."""
+"""A watch receives every iterate, stores what it selects, and ends problems that are done."""
 
 from __future__ import annotations
 

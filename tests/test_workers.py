@@ -1,4 +1,4 @@
-"""Workers: processes, map, executors. The result does not depend on how many there are."""
+"""Workers: processes, map and executors. The result does not depend on their number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that return the wrong thing and unusual arguments: a clear error, or a run like any other."""
+"""Invalid return values and unusual arguments give a clear error, or a run like any other."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ MAPS: dict[str, Callable[..., Any]] = {
     "a dictionary": lambda call, items: {i: call(item) for i, item in enumerate(items)},
     "None": lambda call, items: None,
 }
-"""Maps that do not map."""
+"""Invalid map functions."""
 
 
 class Arguments:
@@ -120,7 +120,7 @@ class Arguments:
         return slgh.minimize(fun, np.array(case["x0"]), method=case["method"], **given)
 
     def _refused(self, case: Case, name: str, fun: Callable[..., Any], **more: Any) -> None:
-        """Expect a TypeError or ValueError that names the culprit."""
+        """Expect a TypeError or ValueError that names the argument."""
         try:
             result = self._run(case, fun, **more)
         except (TypeError, ValueError) as error:
@@ -139,7 +139,7 @@ class Arguments:
         self._refused(case, "workers", lambda x: float(bowl(x)), workers=MAPS[case["which"]])
 
     def _masked(self, case: Case) -> None:
-        """A masked value is no number: it is refused, or counts as bad."""
+        """A masked value is not a number: it is refused, or counts as bad."""
         good: list[float] = []
 
         def fun(x: Any) -> Any:

@@ -1,6 +1,6 @@
-"""One problem, many ways to run it: all must give the same bits.
+"""Run one problem in many ways. All must give the same bits.
 
-Point by point, many points at once, through a map, by ask and tell with scrambled buffers, each problem of a batch
+Point by point, many points at once, through a map, with ask and tell and overwritten buffers, each problem of a batch
 alone, in another order, and a few at a time.
 """
 
@@ -21,7 +21,7 @@ from fuzz.target import Case
 
 
 def draw_case(rng: random.Random, *, auto: float = 0.0) -> Case:
-    """Draw a case of `minimize`, of "auto" with the given probability."""
+    """Draw a case of `minimize`, with "auto" with the given probability."""
     case = Runs().generate(rng)
     while len(case["x0"][0]) > 1000:
         case = Runs().generate(rng)
@@ -82,7 +82,7 @@ class AskTell:
         return counts
 
     def check_shuffled(self, case: Case, result: Any) -> None:
-        """The problems of a batch in another order. (Their tags, which shift the function, move with them.)"""
+        """Compare with the problems of a batch in another order. (Their tags move with them.)"""
         order = case["order"]
         other = Experiment(
             case | {"x0": [case["x0"][b] for b in order], "seed": [case["seed"][b] for b in order], "batch_size": None}
@@ -95,7 +95,7 @@ class AskTell:
             )
 
     def check_alone(self, case: Case, base: Experiment, result: Any) -> None:
-        """Each problem of a batch with a list of seeds, alone."""
+        """Compare each problem of a batch with a list of seeds with a run of it alone."""
         for b, x0 in enumerate(case["x0"]):
             single = Experiment(case | {"x0": [x0], "seed": [case["seed"][b]], "batch_size": None})
             single.recorder.events = [[] for _ in case["x0"]]
@@ -126,7 +126,7 @@ def script_of(name: str, case: Case) -> str:
 
 
 def run(experiment: Experiment, arguments: dict[str, Any]) -> Any:
-    """Call `minimize` with other arguments than the experiment's own."""
+    """Call `minimize` with changed arguments."""
     import slgh
 
     arguments = {name: value for name, value in arguments.items() if value is not None}
@@ -137,7 +137,7 @@ def run(experiment: Experiment, arguments: dict[str, Any]) -> Any:
 
 
 def ask_and_tell(experiment: Experiment) -> Any:
-    """Run an experiment through an Optimizer, as a careless user would, and return the Result."""
+    """Run an experiment through an Optimizer with reused buffers, and return the Result."""
     import slgh
 
     arguments = experiment.arguments()
@@ -156,7 +156,7 @@ def ask_and_tell(experiment: Experiment) -> Any:
         if recorder.stochastic:
             xi = np.array(opt.xi)
             extra.append(xi)
-        # What is told may be a view of the points, or a buffer that the next answer overwrites.
+        # The told values may be a view of the points, or a buffer that the next answer overwrites.
         given = points if recorder.memory == "argument" else points.copy()
         told = np.asarray(recorder._answer(opt.asks, given, None, tuple(extra)))
         opt.tell(points, told)

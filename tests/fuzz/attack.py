@@ -1,4 +1,4 @@
-"""The attack on small random models: counts, ranges, successes and distortions, by asking the model again."""
+"""Attack small random models, and check counts, ranges, successes and distortions by evaluating the model again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIGURES = ("success", "label", "before", "after", "queries", "first_success", "q
 
 
 class Model:
-    """A small classifier of images (N, 4, 4), linear or with one hidden layer, that counts what it is asked."""
+    """Small classifier of images (N, 4, 4), linear or with one hidden layer. It counts its queries."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
@@ -170,7 +170,7 @@ class Attack:
         original, returned = on_host(images), on_host(found.images)
         low, high = case["pixels"]
         total = int(found.queries.sum())
-        expect(total == model.asked, f"queries are {found.queries.tolist()}, the model was asked {model.asked} times.")
+        expect(total == model.asked, f"queries are {found.queries.tolist()}, the model evaluated {model.asked} images.")
         expect((found.queries <= case["max_queries"]).all(), f"queries {found.queries.tolist()} exceed max_queries.")
         expect(returned.shape == original.shape, f"images have shape {returned.shape}.")
         expect(returned.dtype == original.dtype, f"images have dtype {returned.dtype}, not {original.dtype}.")

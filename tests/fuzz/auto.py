@@ -1,4 +1,4 @@
-"""The method "auto" on single problems: promises, units, phases, faults, and how low it gets on easy functions."""
+"""The method "auto" on single problems: contracts, units, phases, faults, and accuracy on easy functions."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Auto:
         return {"configurations": 1}
 
     def check_units(self, case: Case, result: Any) -> None:
-        """f in units of a power of two: the same points."""
+        """f in units of a power of two gives the same points."""
         if any(f["value"] in ("huge", "-huge") for f in case["fun"]["faults"]):
             return
         unit = 2.0**20
@@ -133,7 +133,7 @@ class Auto:
             )
 
     def check_homotopy(self, case: Case) -> None:
-        """With phases="homotopy" alone it is "scale_free"."""
+        """With phases="homotopy", it equals "scale_free"."""
         evals = case["max_evals"] or 500
         one, two = (Experiment(case | {"max_evals": evals}) for _ in range(2))
         alone = run(one, one.arguments() | {"phases": "homotopy"})
@@ -147,7 +147,7 @@ class Auto:
             )
 
     def check_low(self, experiment: Experiment, result: Any) -> None:
-        """On a bowl it gets to the bottom, inside the bounds too."""
+        """On a bowl it finds the minimum, also with bounds."""
         function, case = experiment.recorder.function, experiment.case
         d = len(case["x0"][0])
         bottom = np.array([case["fun"]["center"][i % 3] for i in range(d)])
@@ -177,7 +177,7 @@ class Auto:
 
 
 def check_auto(experiment: Experiment, result: Any, budget: int, *, noisy: bool) -> None:
-    """Check the promises of "auto"."""
+    """Check the contracts of "auto"."""
     from fuzz.invariants import check_result
 
     case = experiment.case

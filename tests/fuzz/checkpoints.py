@@ -1,4 +1,4 @@
-"""Damage checkpoints. A run must refuse one with a clear error, or go on to the bits of the undisturbed run."""
+"""Damage checkpoints. A run must refuse one with a clear error, or continue to the bits of the uninterrupted run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if sys.platform != "win32":
     import resource
 
 MEMORY = 200
-"""MB that reading a damaged file may take."""
+"""MB that reading a damaged file may allocate."""
 
 CAP = 2000
-"""MB of address space beyond which the process that reads gets a MemoryError, to spare the machine."""
+"""MB of address space at which the reading process gets a MemoryError, to protect the machine."""
 
 LIMIT = 20.0
 """Seconds after which a process counts as hung."""
 
 
 class Checkpoints:
-    """A case is a run, the call of fun that breaks it off, and damages, each done to a fresh copy of its checkpoint.
+    """A case is a run, the call of fun that ends it, and damages, each applied to a new copy of its checkpoint.
 
     Or it has a number of threads or processes that save to one path at the same time.
     """
@@ -49,13 +49,13 @@ class Checkpoints:
         if rng.random() < 0.1:
             case["sharing"] = {"by": rng.choice(["threads", "processes"]), "number": rng.randint(2, 3)}
             return case
-        # Bombs take a second to build, and what is special about a path does not depend on the run.
+        # Bombs take a second to build, and special paths do not depend on the run.
         kinds = [kind for kind in damage.KINDS if kind not in ("bomb", *damage.PATHS) or rng.random() < 0.1]
         case["damages"] = [{"kind": rng.choice(kinds), "seed": rng.randrange(10**6)} for _ in range(12)]
         return case
 
     def check(self, case: Case) -> dict[str, int]:
-        """Have a child resume from each damaged file, or several save to one."""
+        """Let a child resume from each damaged file, or several children save to one."""
         if not zygote.available:
             return {"skipped": 1}
         task = "checkpoints.share" if case["sharing"] else "checkpoints.suffer"
@@ -123,11 +123,11 @@ class Checkpoints:
 
 
 class Stopper(Exception):
-    """Raised by a function that has had enough."""
+    """Raised by a test's function to end a run."""
 
 
 class Breaking(random_runs.Objective):
-    """An objective that raises Stopper at a call, or calls something at its first one."""
+    """Objective that raises Stopper at a given call, or calls a function at its first one."""
 
     calls = 0
     at = -1
@@ -144,7 +144,7 @@ class Breaking(random_runs.Objective):
 
 
 def suffer(case: Case, folder: Path) -> dict[str, Any]:
-    """Make a checkpoint, damage it in turn in each way, and resume, in a child."""
+    """Create a checkpoint, damage it in each way, and resume, in a child."""
     run = case["run"]
     resource.setrlimit(resource.RLIMIT_AS, (_virtual() + (CAP << 20), resource.RLIM_INFINITY))
     Breaking.calls, Breaking.at = 0, -1
@@ -165,10 +165,10 @@ def suffer(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def _resume(run: Case, each: Case, home: Path, intact: bytes, expected: dict[str, str]) -> str:
-    """Return what is wrong about resuming from a damaged checkpoint."""
+    """Return the error in resuming from a damaged checkpoint, if any."""
     kind, path = each["kind"], home / "run.npz"
     if kind == "unreadable" and os.geteuid() == 0:
-        return ""  # root may read everything
+        return ""  # root can read everything
     given = damage.inflict(kind, each["seed"], path, intact)
     if kind == "relative":
         os.chdir(home)
@@ -179,7 +179,7 @@ def _resume(run: Case, each: Case, home: Path, intact: bytes, expected: dict[str
     found = None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of duplicate names
+            warnings.simplefilter("ignore")  # about duplicate names
             found = random_runs.facts(random_runs.execute(run, Breaking(run["shape"]), checkpoint=given))
     except (ValueError, OSError) as error:
         if "checkpoint" not in str(error):
@@ -200,7 +200,7 @@ def _resume(run: Case, each: Case, home: Path, intact: bytes, expected: dict[str
 
 
 def _virtual() -> int:
-    """Return the bytes of address space that this process has."""
+    """Return the bytes of address space of this process."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     except FileNotFoundError:
@@ -208,7 +208,7 @@ def _virtual() -> int:
 
 
 def share(case: Case, folder: Path) -> dict[str, Any]:
-    """Run the same in several threads or processes, which save to one path, and look at the file meanwhile."""
+    """Run the same in several threads or processes that save to one path, and check the file meanwhile."""
     run, path, number = case["run"], folder / "saved" / "run.npz", case["sharing"]["number"]
     path.parent.mkdir()
     expected = random_runs.facts(random_runs.execute(run))
@@ -252,7 +252,7 @@ def share(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def _look(path: Path, wrong: list[str]) -> None:
-    """Note it if the file that is there is not whole."""
+    """Record it if the file is incomplete."""
     with contextlib.suppress(FileNotFoundError):
         data = path.read_bytes()
         try:
@@ -261,7 +261,7 @@ def _look(path: Path, wrong: list[str]) -> None:
         except zipfile.BadZipFile as error:
             bad = str(error)
         if bad:
-            wrong.append(f"A checkpoint of {len(data)} bytes was seen that is not whole: {bad}")
+            wrong.append(f"A checkpoint of {len(data)} bytes was seen that is not complete: {bad}")
 
 
 TARGET = Checkpoints()

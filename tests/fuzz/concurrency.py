@@ -1,4 +1,7 @@
-"""Run many Optimizers and `minimize` calls at once, in every mixture. Each must have the bits of the same run alone."""
+"""Run many Optimizers and `minimize` calls concurrently, in every combination.
+
+Each must give the bits of the run alone.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +25,11 @@ LIMIT = 40.0
 """Seconds after which a process counts as hung."""
 
 PROMPT = 2.5
-"""Seconds from Ctrl-C to the Result."""
+"""Maximum number of seconds from Ctrl-C to the Result."""
 
 
 class Concurrency:
-    """A case is a list of runs, how they are mixed, and a seed for the order."""
+    """A case is a list of runs, the way they are combined, and a seed for the order."""
 
     name = "concurrency"
     weight = 2.0
@@ -53,7 +56,7 @@ class Concurrency:
         return {"how": how, "library": library, "order": rng.randrange(10**6), "runs": runs}
 
     def check(self, case: Case) -> dict[str, int]:
-        """Have a child run them alone and then together."""
+        """Let a child run them alone and then together."""
         if not zygote.available:
             return {"skipped": 1}
         with zygote.scratch() as scratch:
@@ -78,7 +81,7 @@ class Concurrency:
                     yield {**case, "runs": [*runs[:n], simple, *runs[n + 1 :]]}
 
     def script(self, case: Case) -> str:
-        """Return a script that runs the same mixture by this file, after the essence of it for two Optimizers."""
+        """Return a script that runs the same combination with this file, after the essence of it for two Optimizers."""
         first = random_runs.written({**case["runs"][0], "vectorized": True, "workers": None})
         text = json.dumps(case)
         return (
@@ -103,7 +106,7 @@ class Concurrency:
 
 
 Fine = Callable[[int, slgh.Result], None]
-"""Compares the result of a run with that of the same run alone."""
+"""Compare the result of a run with that of the same run alone."""
 
 
 def tell(run: Case, opt: slgh.Optimizer) -> None:
@@ -115,13 +118,13 @@ def tell(run: Case, opt: slgh.Optimizer) -> None:
 
 
 def optimizer(run: Case) -> slgh.Optimizer:
-    """Make the Optimizer of a run."""
+    """Create the Optimizer of a run."""
     gradients = run["method"] in random_runs.FIRST_ORDER
     return slgh.Optimizer(random_runs.start_of(run), gradients=gradients, **random_runs.settings(run))
 
 
 def half_told(runs: list[Case], rng: random.Random) -> list[slgh.Optimizer]:
-    """Make Optimizers and tell each a random number of times."""
+    """Create Optimizers, and tell each a random number of times."""
     opts = [optimizer(run) for run in runs]
     for run, opt in zip(runs, opts, strict=True):
         for _ in range(rng.choice([1, 5, 20, 80])):
@@ -131,7 +134,7 @@ def half_told(runs: list[Case], rng: random.Random) -> list[slgh.Optimizer]:
 
 
 def finish(runs: list[Case], opts: list[slgh.Optimizer], rng: random.Random, fine: Fine) -> None:
-    """Tell Optimizers in random turns until all have ended."""
+    """Tell Optimizers in random order until all have ended."""
     going = [n for n, opt in enumerate(opts) if not opt.stop()]
     while going:
         n = rng.choice(going)
@@ -145,12 +148,12 @@ def finish(runs: list[Case], opts: list[slgh.Optimizer], rng: random.Random, fin
 
 
 def interleaved(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Optimizers in one thread, in random turns."""
+    """Run Optimizers in one thread, in random order."""
     finish(runs, [optimizer(run) for run in runs], rng, fine)
 
 
 def beside(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Calls of `minimize` beside half-told Optimizers."""
+    """Call `minimize` while Optimizers are half-told."""
     opts = half_told(runs, rng)
     for n, run in enumerate(runs):
         fine(n, random_runs.execute(run))
@@ -158,7 +161,7 @@ def beside(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 def abandoned(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Optimizers that are dropped half-way, then others."""
+    """Drop Optimizers half-way, then run others."""
     opts = half_told(runs, rng)
     del opts[::2]
     if rng.random() < 0.5:
@@ -168,7 +171,7 @@ def abandoned(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 def threads(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Every run in a thread of its own, by `minimize` or by ask and tell."""
+    """Run each in its own thread, with `minimize` or with ask and tell."""
     raised: list[BaseException] = []
 
     def work(n: int, *, told: bool) -> None:
@@ -193,7 +196,7 @@ def threads(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 def tasks(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Every run in an asyncio task of its own."""
+    """Run each in its own asyncio task."""
 
     async def work(n: int) -> None:
         opt = optimizer(runs[n])
@@ -209,7 +212,7 @@ def tasks(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 def nested(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """A run inside the function of a run inside the function of a run."""
+    """Run inside the function of a run inside the function of a run."""
     every = rng.choice([7, 20])
 
     def execute(level: int) -> slgh.Result:
@@ -223,7 +226,7 @@ def nested(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 class Nesting(random_runs.Objective):
-    """An objective that calls something now and then."""
+    """Objective that calls a function occasionally."""
 
     inside: Callable[[], object] | None = None
     every = 1
@@ -237,7 +240,7 @@ class Nesting(random_runs.Objective):
 
 
 def forked(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """A fork amid half-told Optimizers, whose child does runs of its own."""
+    """Fork while Optimizers are half-told. The child does its own runs."""
     opts = half_told(runs, rng)
     pid = os.fork()
     if pid == 0:
@@ -255,7 +258,7 @@ def forked(runs: list[Case], rng: random.Random, fine: Fine) -> None:
 
 
 def interrupted(runs: list[Case], rng: random.Random, fine: Fine) -> None:
-    """Ctrl-C in a slow run beside half-told Optimizers, which then go on."""
+    """Press Ctrl-C in a slow run while Optimizers are half-told, then continue them."""
     opts = half_told(runs, rng)
     run = {**runs[0], "limit": {"max_evals": 400}, "vectorized": False}
     sent: list[float] = []
@@ -279,7 +282,7 @@ def interrupted(runs: list[Case], rng: random.Random, fine: Fine) -> None:
         sender.join()
     except KeyboardInterrupt:
         if result is not None:
-            return  # it came after the run
+            return  # it arrived after the run
     if result is None:
         raise AssertionError("KeyboardInterrupt came out of a run.")
     if slgh.Status.INTERRUPTED not in (result.status if run["problems"] else [result.status]):
@@ -302,7 +305,7 @@ MIXTURES: dict[str, Callable[[list[Case], random.Random, Fine], None]] = {
 
 
 def act(case: Case, folder: Path) -> dict[str, Any]:
-    """Do all runs alone, then together, and see what is left, in a child."""
+    """Do all runs alone, then together, and check for leftovers, in a child."""
     (folder / "now").write_text("alone")
     alone = [random_runs.facts(random_runs.execute(run)) for run in case["runs"]]
     before = set(threading.enumerate())

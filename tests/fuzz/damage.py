@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 Members = dict[str, bytes]
-"""The files in the archive, by name."""
+"""Files in the archive, by name."""
 
 BOMB = 700
 """MB that a zip bomb inflates to."""
@@ -41,7 +41,7 @@ def truncate(data: bytearray, rng: random.Random) -> bytes:
 
 
 def append(data: bytearray, rng: random.Random) -> bytes:
-    """Add bytes in front, behind or amid."""
+    """Add bytes at the start, at the end or in the middle."""
     extra = rng.randbytes(rng.choice([1, 22, 1000]))
     at = rng.choice([0, len(data), rng.randrange(len(data))])
     return bytes(data[:at]) + extra + bytes(data[at:])
@@ -58,7 +58,7 @@ def swap(data: bytearray, rng: random.Random) -> bytes:
 
 
 def foreign(data: bytearray, rng: random.Random) -> bytes:
-    """Replace it by something else."""
+    """Replace the file by something else."""
     array = io.BytesIO()
     np.save(array, np.arange(3.0))
     return rng.choice([b"", b"hello", b"PK\x05\x06" + bytes(18), bytes(100), b"{}", array.getvalue(), bytes(data) * 2])
@@ -117,7 +117,7 @@ def _value(array: Any, rng: random.Random) -> Any:
 
 
 def _dtype(array: Any, rng: random.Random) -> Any:
-    """Change the dtype; or only the order of bytes or axes, which is no change."""
+    """Change the dtype; or only the order of bytes or axes, which changes no value."""
     kind = rng.choice(["f4", "f2", ">f8", "i8", "u1", "?", "c16", "U8", "M8[s]", "F"])
     with np.errstate(all="ignore"):
         return np.asfortranarray(array) if kind == "F" else array.astype(kind)
@@ -131,12 +131,12 @@ def _shape(array: Any, rng: random.Random) -> Any:
 
 
 def _object(array: Any, rng: random.Random) -> Any:
-    """Make it an array of objects, which only pickle can read."""
+    """Convert to an array of objects, which only pickle can read."""
     return np.array([print, {"a": 1}], dtype=object)
 
 
 def _fields(array: Any, rng: random.Random) -> Any:
-    """Make it an array of records."""
+    """Convert to an array of records."""
     return np.zeros(array.shape, [("a", "f8"), ("b", "i4")])
 
 

@@ -1,4 +1,4 @@
-"""Random formulas as trees, which are JSON: how to draw one, write it as text, and evaluate it with NumPy alone.
+"""Random formulas as JSON trees: draw one, write it as text, and evaluate it with NumPy alone.
 
 A tree is ["number", 1.5], ["variable", 0], or an operation with its operands: ["sin", tree], ["+", tree, tree].
 """
@@ -76,13 +76,13 @@ def _factor(rng: random.Random, variables: int) -> Tree:
 
 
 def draw_open_formula(rng: random.Random, variables: int) -> Tree:
-    """Draw a sum of terms, most of which have no closed form but are tame: bounded, or bent or with jumps."""
+    """Draw a sum of terms, most without a closed form but bounded, or with kinks or jumps."""
     terms = [_open_term(rng, variables) for _ in range(rng.choice([1, 1, 2]))]
     return terms[0] if len(terms) == 1 else ["+", *terms]
 
 
 def _open_term(rng: random.Random, variables: int) -> Tree:
-    """Draw a function of one linear form of up to all variables, perhaps times a factor of others."""
+    """Draw a function of one linear form of up to all variables, perhaps times a factor of the others."""
     chosen = rng.sample(range(variables), rng.randint(1, variables))
     inner = _open_wave(rng, _form(rng, chosen))
     kind = rng.choice(["bent", "bent", "capped", "jump", "if", "smooth"])
@@ -115,7 +115,7 @@ def _form(rng: random.Random, chosen: list[int]) -> Tree:
 
 
 def tame(tree: Tree) -> bool:
-    """Return False if the formula could have a pole, or a slope without bounds."""
+    """Return False if the formula could have a pole or an unbounded slope."""
     name, *parts = tree
     if name in ("log", "sqrt", "tan") or (name == "/" and parts[1][0] != "number"):
         return False
@@ -140,7 +140,7 @@ def _number(rng: random.Random) -> Tree:
 
 
 def _wild(rng: random.Random, variables: int, depth: int) -> Tree:
-    """Draw any composition, which need not have a closed form or be finite."""
+    """Draw any composition. It need not have a closed form or be finite."""
     if depth == 0 or rng.random() < 0.15:
         return rng.choice([["variable", rng.randrange(variables)], _number(rng)])
 

@@ -1,4 +1,4 @@
-"""Smooth random formulas, and compare F and its derivatives with quadrature and differences; hostile texts too."""
+"""Smooth random formulas, and compare F and its derivatives with quadrature and differences. Also try hostile texts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from fuzz.formula_trees import (
 from fuzz.target import Case, Violation
 
 LIMIT = 200.0
-"""Seconds in which the formulas of a case must be done."""
+"""Seconds for all formulas of a case."""
 
 EACH = 120.0
-"""Seconds of computing that one formula may take: the 60 of `slgh.smooth`, and a long call of SymPy begun before."""
+"""CPU seconds for one formula: the 60 of `slgh.smooth`, and a long SymPy call that started before."""
 
 HOSTILE = (
     "__import__('os').system('touch MARK')",
@@ -123,7 +123,7 @@ LARGE: tuple[Callable[[], str], ...] = (
     lambda: "(sin(x) + cos(y) + exp(-z**2) + abs(x))**8",
     lambda: "max(" + ", ".join(f"x + {i}*y" for i in range(16)) + ")",
 )
-"""Formulas that take long."""
+"""Formulas that take a long time."""
 
 
 MAX_VARIABLES = 1_000_000
@@ -131,7 +131,7 @@ MAX_VARIABLES = 1_000_000
 
 
 class Formulas:
-    """A case is a list of formulas. Each is a tree with a point and a radius, or a text that may be anything."""
+    """A case is a list of formulas. Each is a tree with a point and a radius, or any text."""
 
     name = "formulas"
     weight = 1.0
@@ -144,7 +144,7 @@ class Formulas:
         return {"formulas": [_draw(rng) for _ in range(2)]}
 
     def check(self, case: Case) -> dict[str, int]:
-        """Have a child smooth the formulas, since a text could do anything."""
+        """Let a child smooth the formulas, since a text could do anything."""
         if not zygote.available:
             return {"skipped": 1}
         with zygote.scratch() as scratch:
@@ -248,7 +248,7 @@ def value_of(each: Case, x: Floats) -> Floats:
 
 
 def _given(each: Case) -> str:
-    """Which variables there are: some may not occur in the formula."""
+    """Return the arguments that name the variables, since some may not occur in the formula."""
     return f"variables={['x', 'y', 'z'][: len(each['x'])]}" if each["style"] == "plain" else f"d={len(each['x'])}"
 
 
@@ -286,7 +286,7 @@ def _smooth_text(text: str) -> str:
 
 
 def _smooth_tree(each: Case, text: str) -> str:
-    """Return what is wrong about the homotopy of a formula."""
+    """Return the error in the homotopy of a formula, if any."""
     x, t, style = np.array(each["x"]), each["t"], each["style"]
     given: dict[str, Any] = {"variables": ["x", "y", "z"][: len(x)]} if style == "plain" else {"d": len(x)}
     try:
@@ -298,7 +298,7 @@ def _smooth_tree(each: Case, text: str) -> str:
     if not (math.isfinite(f) and np.isfinite(near).all()):
         return ""
     scale = 1e-300 + float(np.abs(near).max())
-    # The root of what should be 0 is not exact: sqrt(cos(pi / 2)) is 1e-8.
+    # The root of an expression that should be 0 is not exact: sqrt(cos(pi / 2)) is 1e-8.
     if abs(float(F.value(x, 0.0)) - f) > (1e-9 if tame(each["tree"]) else 1e-7) * scale:
         return f"F(x, 0) is {float(F.value(x, 0.0))}, but f(x) is {f}"
     again = slgh.smooth(text, fallback=each["fallback"], **given)
@@ -318,19 +318,19 @@ def _smooth_tree(each: Case, text: str) -> str:
 
 
 OTHER_NODES = {1: (101, 110, 119), 2: (50, 55, 61), 3: (17, 21, 24)}
-"""How many nodes an axis other rules have, for so many variables; how far these are apart is the error of each."""
+"""Nodes per axis of other rules, by the number of variables. Their differences estimate the error of each."""
 
 OTHER_SAMPLES = (150, 190, 230)
 
 SHARE = {"quadrature": 0.02, "sampling": 0.1}
-"""How far an approximation may always be off, as a share of the deviation of what Stein's identities average."""
+"""Error that is always allowed for an approximation, relative to the deviation in Stein's identities."""
 
 SHARE_OF_JUMPS = {1: 0.15, 2: 0.2, 3: 0.3}
-"""The same for quadrature of jumps in so many variables: half the distance of two nodes counts on the wrong side."""
+"""The same for quadrature of jumps, by the number of variables: half a node distance falls on the wrong side."""
 
 
 def _refuse_approximation(each: Case, text: str, F: Any, given: dict[str, Any]) -> str:
-    """Compare a fallback and its derivatives with a dense grid, to within the error of the fallback's own nodes."""
+    """Compare a fallback and its derivatives with a dense grid, within the error of the fallback's own nodes."""
     fallback = each["fallback"]
     others: list[Any] = []
     jumps = fallback == "quadrature" and operations(each["tree"]) & set(JUMPING)
@@ -360,7 +360,7 @@ def _refuse_approximation(each: Case, text: str, F: Any, given: dict[str, Any]) 
 def _by_stein(each: Case, x: Floats, t: float) -> dict[str, tuple[Floats, Floats, Floats]] | None:
     """Return value, grad, dt and trace by Stein's identities on a grid, with errors and the integrands' deviations.
 
-    None where the grid is no good: where a tail counts, or a coarser grid is far off.
+    Return None if the grid is not accurate: if a tail matters, or a coarser grid differs.
     """
     d = len(x)
     f = value_of(each, x)
@@ -397,7 +397,7 @@ def _expectation() -> Any:
 
 
 def _refuse_derivatives(F: Any, x: Floats, t: float, scale: float) -> str:
-    """Compare the derivatives with differences of F, whose error is how far two step sizes are apart."""
+    """Compare the derivatives with differences of F. Their error is the difference between two step sizes."""
     d = len(x)
 
     def along(i: int) -> Callable[[float], Any]:
@@ -421,7 +421,7 @@ def _refuse_derivatives(F: Any, x: Floats, t: float, scale: float) -> str:
 
 
 def _first(along: Callable[[float], Any], h: float) -> tuple[float, float]:
-    """Differentiate once by differences of fourth order; the error is that of the longer of two steps."""
+    """Differentiate once by fourth-order differences. The error is that of the longer of two steps."""
     coarse, fine = (float(8 * (along(s) - along(-s)) - (along(2 * s) - along(-2 * s))) / (12 * s) for s in (h, h / 2))
     return fine, abs(fine - coarse)
 
@@ -437,9 +437,9 @@ def _second(along: Callable[[float], Any], h: float) -> tuple[float, float]:
 
 
 def _average(each: Case, x: Floats, t: float, *, bent: bool, jumps: bool) -> tuple[float, float]:
-    """Return E f(x + t u) and its error: by the trapezoidal rule in one or two variables, which is exact enough.
+    """Return E f(x + t u) and its error: by the trapezoidal rule in one or two variables, which is accurate enough.
 
-    In three variables by the product rule of Gauss and Hermite, which says nothing where f bends or jumps.
+    In three variables, the Gauss-Hermite product rule is used, which is not reliable at kinks or jumps.
     """
     d = len(x)
     if d > 2 and (bent or jumps):

@@ -1,8 +1,8 @@
-"""Random test functions, and a recorder of every point that slgh asks for.
+"""Random test functions, and a recorder of every point that slgh evaluates.
 
-A function is a JSON object: its `kind`, a `scale`, an `offset`, a `center` and a list of `faults`. All arithmetic is
-exact in the same way for one point and for many (no transcendental functions, sums in a fixed order), so that values
-are equal bit for bit however the function is called.
+A function is a JSON object: its `kind`, a `scale`, an `offset`, a `center` and a list of `faults`. Its arithmetic gives
+the same bits for one point and for many (no transcendental functions, sums in a fixed order), so that values
+do not depend on how the function is called.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BAD = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf, "huge": 1e300, "-huge": -1
 
 
 def draw_function(rng: random.Random, *, faults: bool = False) -> Spec:
-    """Draw a function, with bad values in places if `faults`."""
+    """Draw a function. With `faults`, it has bad values in some places."""
     spec: Spec = {
         "kind": rng.choice(KINDS),
         "scale": rng.choice([1.0, 1.0, 1.0, 4.0, 2.0**-10, -1.0]),
@@ -41,7 +41,7 @@ def draw_function(rng: random.Random, *, faults: bool = False) -> Spec:
 
 
 def draw_memory(rng: random.Random, spec: Spec) -> str:
-    """Draw what memory a function returns. One that returns its argument is made a function that can."""
+    """Draw the memory that a function returns. A function that returns its argument gets a suitable kind."""
     memory = rng.choice(MEMORIES)
     if memory == "argument":
         spec |= {"kind": "input", "scale": 1.0, "offset": 0.0, "faults": []}
@@ -49,7 +49,7 @@ def draw_memory(rng: random.Random, spec: Spec) -> str:
 
 
 def draw_fault(rng: random.Random) -> Spec:
-    """Draw where a function fails, and what it returns there."""
+    """Draw a place where a function fails, and its value there."""
     value = rng.choice(["nan", "nan", "inf", "-inf"])
     where = rng.choice(["region", "region", "hash", "hash", "hash", "calls", "coordinate"])
     if where == "region":
@@ -72,9 +72,9 @@ def _total(terms: Any) -> Any:
 
 @dataclass(frozen=True)
 class Function:
-    """The function of a spec in d variables, on arrays of NumPy.
+    """Function of a spec in d variables, on NumPy arrays.
 
-    Points are (..., d). `tag` (...) is the number of the problem, `xi` (...) a sample; both shift the function.
+    Points are (..., d). `tag` (...) is the number of the problem, `xi` (...) a sample. Both shift the function.
     """
 
     spec: Spec
@@ -110,7 +110,7 @@ class Function:
             found = _total(w * z)
         elif kind == "valley":
             head = z[..., 1:] - z[..., :-1] * z[..., :-1] if self.d > 1 else z
-            slope = one(1.0) - z[..., 0]  # not squared by **, which rounds differently for one number and for many
+            slope = one(1.0) - z[..., 0]  # not squared with **, which rounds differently for one number and for many
             found = _total(head * head) + slope * slope
         else:
             found = self.smoothed(x, np.zeros(x.shape[:-1], x.dtype), tag, xi)
@@ -159,12 +159,12 @@ class Function:
 
 
 def on_host(x: Any) -> NDArray[Any]:
-    """Return a copy of an array of NumPy or PyTorch as NumPy's."""
+    """Return a copy of a NumPy or PyTorch array as a NumPy array."""
     return np.array(x.detach().numpy() if hasattr(x, "detach") else x)
 
 
 class Event(NamedTuple):
-    """One evaluation: what was asked ("fun", "grad", "F", "F.grad", "F.dt", "F.trace"), where, and the answer."""
+    """One evaluation: its kind ("fun", "grad", "F", "F.grad", "F.dt", "F.trace"), the point, and the answer."""
 
     what: str
     x: NDArray[Any]
@@ -175,25 +175,25 @@ class Event(NamedTuple):
 
 @dataclass
 class Recorder:
-    """A user's function that writes down every evaluation, problem by problem.
+    """A user's function that records every evaluation, problem by problem.
 
     Parameters
     ----------
     function
-        What it computes.
+        Function to compute.
     problems
-        The number of problems. With `tagged`, the first of the data is the number of the problem.
+        Number of problems. With `tagged`, the first of the data is the number of the problem.
     pointwise
         True for functions of one point (d,), False for functions of many (..., d).
     stochastic
         True if a sample xi is among the arguments.
     hostile
-        Try to write into the points, as a careless user would.
+        Try to write into the points.
     library
         "numpy" or "torch".
     memory
-        What memory it returns: its "own" each time; the same "buffer", which the next call overwrites; or for a
-        function of kind "input" its "argument", which the next call overwrites where it can.
+        Memory that it returns: "own" for a new array each time; "buffer" for one array, which the next call
+        overwrites; or for a function of kind "input" its "argument", which the next call overwrites if possible.
     """
 
     function: Function
@@ -206,7 +206,7 @@ class Recorder:
     returns: str = "float"
     memory: str = "own"
     raises_at: int | None = None
-    """The call that raises an exception."""
+    """Call that raises an exception."""
     raises: type[BaseException] | None = None
     events: list[list[Event]] = field(init=False)
     mutated: int = 0
@@ -265,13 +265,13 @@ class Recorder:
         return self._returned(found, x)
 
     def _overwrite(self) -> None:
-        """Overwrite what earlier calls returned."""
+        """Overwrite the arrays that earlier calls returned."""
         for array in self.returned:
             if self.library == "torch" or array.flags.writeable:
                 array[...] = 66.0
 
     def _in_buffer(self, found: Any, x: Any) -> Any:
-        """Return the one buffer of this shape, filled with the values."""
+        """Return the buffer of this shape, filled with the values."""
         key = found.shape, str(x.dtype)
         if key not in self.buffers:
             self.buffers[key] = np.empty_like(x, shape=found.shape) if self.library == "numpy" else x.new_empty(key[0])
@@ -298,7 +298,7 @@ class Recorder:
             for fault in f.spec["faults"]:
                 bad = self._bad(fault, x)
                 if what in ("grad", "F.grad"):
-                    i = 0 if fault["where"] == "region" else -1  # one bad component spoils a gradient
+                    i = 0 if fault["where"] == "region" else -1  # one bad component makes a gradient bad
                     found[..., i] = np.where(bad, BAD[fault["value"]], found[..., i])
                 else:
                     found = np.where(bad, BAD[fault["value"]], found).astype(x.dtype)
@@ -350,7 +350,7 @@ class Recorder:
 
 
 class Planned(Exception):
-    """An exception that a test function raises on purpose."""
+    """Exception that a test function raises on purpose."""
 
 
 class ClosedForm:

@@ -1,4 +1,4 @@
-"""Press Ctrl-C at random moments, several times in a row. A Result must come back soon, and nothing may be lost."""
+"""Press Ctrl-C at random moments, several times in a row. A Result must return soon, and nothing may be lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fuzz.target import Case, Violation
 WAYS = ("serial", "serial", "callback", "workers", "workers", "threads", "nested", "tell")
 
 PROMPT = 2.5
-"""Seconds from the first Ctrl-C in which a run must return, however long an evaluation in a worker takes."""
+"""Seconds from the first Ctrl-C in which a run must return, even if an evaluation in a worker takes longer."""
 
 LIMIT = 20.0
 """Seconds after which an interrupted process counts as hung."""
@@ -32,14 +32,14 @@ UNDISTURBED = 60.0
 """Seconds for the same run without Ctrl-C, and for resuming it."""
 
 QUERY = 100
-"""Points of one query at most, in these runs."""
+"""Maximum number of points of one query in these runs."""
 
 RECENT = 4
-"""Queries at the end of an interrupted run that may be forgotten: those of the iteration that was broken off."""
+"""Queries at the end of an interrupted run that may be lost: those of the interrupted iteration."""
 
 
 class Interrupts:
-    """A case is a run, the way that fun is called, and when SIGINT comes: after `first` seconds, then after `gaps`."""
+    """A case is a run, a way of calling fun, and the times of SIGINT: after `first` seconds, then after `gaps`."""
 
     name = "interrupts"
     weight = 2.0
@@ -75,7 +75,7 @@ class Interrupts:
         }
 
     def check(self, case: Case) -> dict[str, int]:
-        """Interrupt the run, resume it, and compare with the run that nobody disturbed."""
+        """Interrupt the run, resume it, and compare with the uninterrupted run."""
         if not zygote.available:
             return {"skipped": 1}
         with zygote.scratch() as scratch:
@@ -172,7 +172,7 @@ class Interrupts:
 
 
 def refuse_answer(found: dict[str, Any]) -> None:
-    """Raise unless a result came back in time."""
+    """Raise unless a result was returned in time."""
     if found["lost"]:
         raise Violation(f"KeyboardInterrupt came out of a run after {found['calls']} evaluations: {found['lost']}")
     if found["handler"] != "default":
@@ -182,17 +182,17 @@ def refuse_answer(found: dict[str, Any]) -> None:
 
 
 def refuse_result(case: Case, found: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Raise unless the result of an interrupted run is right."""
+    """Raise unless the result of an interrupted run is correct."""
     run = case["run"]
     if not found["interrupted"]:
         if differs := random_runs.difference(found["facts"], expected["alone"]):
-            raise Violation(f"A run that ended in spite of Ctrl-C differs from the undisturbed one: {differs}")
+            raise Violation(f"A run that ended despite Ctrl-C differs from the uninterrupted one: {differs}")
         return
     counted = case["way"] in ("serial", "callback") and not (run["problems"] and not run["vectorized"])
-    # Ctrl-C may come when a call has been counted and not reached the tally: one point, or the points of one query.
+    # Ctrl-C may arrive after a call was counted and before it reaches the tally: one point, or one query.
     slack = QUERY * max(1, run["problems"]) if run["vectorized"] else 1
     if counted and not found["calls"] <= found["counted"] <= found["calls"] + slack:
-        raise Violation(f"nfev + njev is {found['counted']}, but {found['calls']} evaluations were begun.")
+        raise Violation(f"nfev + njev is {found['counted']}, but {found['calls']} evaluations were started.")
     if run["stochastic"] or run["problems"] or case["way"] in ("nested", "tell"):
         return
     best, fun = found["fun_best"], found["fun"]
@@ -217,7 +217,7 @@ INNER: dict[str, Any] = {"max_evals": 40, "seed": 0}
 
 
 def callers(case: Case, *, tally: str, delay: float) -> tuple[Any, dict[str, Any]]:
-    """Return the objective and the options of `minimize` that make up the way that fun is called."""
+    """Return the objective and the options of `minimize` for this way of calling fun."""
     objective = random_runs.Objective(case["run"]["shape"], delay, tally)
     if case["way"] == "callback":
         return objective, {"callback": lambda result: time.sleep(0.002)}
@@ -235,7 +235,7 @@ def callers(case: Case, *, tally: str, delay: float) -> tuple[Any, dict[str, Any
 
 
 class Sitting:
-    """Begin a run once, then ignore SIGINT, and get to the end of that although any step may be interrupted."""
+    """Start a run once, then ignore SIGINT, and reach the end although any step may be interrupted."""
 
     def __init__(self, begin: Callable[[], slgh.Result]) -> None:
         self.begin: Callable[[], slgh.Result] | None = begin
@@ -245,7 +245,7 @@ class Sitting:
         self.returned = math.inf
 
     def survive(self, layers: int = 10) -> None:
-        """Go on in nested `try` statements, more of them than there are signals."""
+        """Continue in nested `try` statements, more of them than there are signals."""
         try:
             if layers:
                 self.survive(layers - 1)
@@ -266,7 +266,7 @@ class Sitting:
 
 
 def sit(case: Case, folder: Path) -> dict[str, Any]:
-    """Run under fire, in a child."""
+    """Run under signals, in a child."""
     objective, options = callers(case, tally=case["tally"], delay=case["delay"])
     checkpoint = slgh.Checkpoint(path=case["checkpoint"], **case["every"])
     Path(case["tally"]).touch()
@@ -316,7 +316,10 @@ def sit(case: Case, folder: Path) -> dict[str, Any]:
 
 
 def _inside(trace: TracebackType | None) -> str:
-    """Return where in slgh an exception came from; nothing if it came as `minimize` was returning, or outside."""
+    """Return where in slgh an exception came from.
+
+    Return nothing if `minimize` was returning, or if it came from outside.
+    """
     frames = []
     while trace is not None:
         frames.append((trace.tb_frame, trace.tb_lineno))
@@ -328,7 +331,7 @@ def _inside(trace: TracebackType | None) -> str:
     returning = os.path.basename(last.f_code.co_filename) in ("minimize.py", "interrupts.py")
     handling = any(value == signal.SIGINT for value in last.f_locals.values() if isinstance(value, int))
     if returning and ours[-1] == len(frames) - 1 and not handling:
-        return ""  # the default handler was back already: no code of ours can prevent that
+        return ""  # the default handler was already restored: slgh cannot prevent that
     return " > ".join(f"{os.path.basename(f.f_code.co_filename)}:{line} {f.f_code.co_name}" for f, line in frames[1:])
 
 
@@ -352,7 +355,10 @@ def _tell(case: Case) -> slgh.Result:
 
 
 def settle(case: Case, folder: Path) -> dict[str, Any]:
-    """Resume from the checkpoint, and run alone, in a child; also the size and the least value of each query."""
+    """Resume from the checkpoint, and run alone, in a child.
+
+    Also return the size and the lowest value of each query.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     objective, options = callers({**case, "delay": 0.0}, tally="", delay=0.0)
     options.pop("callback", None)

@@ -1,4 +1,4 @@
-"""The promises of docs/architecture.md that hold for every run, whatever the method."""
+"""The contracts of docs/architecture.md that hold for every run and method."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def expect(holds: Any, message: str) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return True if two arrays or numbers are equal to the last bit, NaN being equal to NaN."""
+    """Return True if two arrays or numbers are equal bit for bit. NaN equals NaN."""
     a, b = np.asarray(a), np.asarray(b)
     return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
 
@@ -40,12 +40,12 @@ COMPARED = ("x", "fun", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev"
 
 
 def host(value: Any) -> Any:
-    """Return an array of any library as NumPy's."""
+    """Return an array of any library as a NumPy array."""
     return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
 
 
 def expect_equal(one: Any, two: Any, what: str, names: tuple[str, ...] = COMPARED, *, history: bool = True) -> None:
-    """Raise Violation unless two Results are equal to the last bit."""
+    """Raise Violation unless two Results are equal bit for bit."""
     for name in names:
         expect(
             same(host(one[name]), host(two[name])),
@@ -58,11 +58,11 @@ def expect_equal(one: Any, two: Any, what: str, names: tuple[str, ...] = COMPARE
 
 
 def expect_same_events(one: Recorder, two: Recorder, what: str) -> None:
-    """Raise Violation unless two functions were asked for the same points in the same order."""
+    """Raise Violation unless two functions evaluated the same points in the same order."""
     for b, (left, right) in enumerate(zip(one.events, two.events, strict=True)):
         expect(len(left) == len(right), f"{what}: {len(left)} and {len(right)} evaluations of problem {b}.")
         for i, (e, f) in enumerate(zip(left, right, strict=True)):
-            # F(x, 0) is f(x). A closed form cannot tell which of them it was asked for.
+            # F(x, 0) is f(x). A closed form cannot distinguish the two requests.
             at_zero = e.t == f.t == 0 and {e.what, f.what} in ({"fun", "F"}, {"grad", "F.grad"})
             alike = (e.what == f.what or at_zero) and same(e.x, f.x) and e.xi == f.xi and e.t == f.t
             expect(alike, f"{what}: evaluation {i} of problem {b} differs, {e.x.tolist()} and {f.x.tolist()}.")
@@ -93,7 +93,7 @@ def check_result(
     reports_best: bool = False,
     known_best: bool = True,
 ) -> None:
-    """Raise Violation unless a Result agrees with what the user's function was asked for and answered."""
+    """Raise Violation unless a Result agrees with the recorded evaluations."""
     for message in recorder.wrong:
         raise Violation(message)
     for b, events in enumerate(recorder.events):
@@ -104,8 +104,8 @@ def check_result(
 
         start = x0[b] if batched else x0
         values, slopes = recorder.counts(b)
-        expect(of("nfev") == values, f"nfev is {of('nfev')}, fun was asked {values} times (problem {b}).")
-        expect(of("njev") == slopes, f"njev is {of('njev')}, grad was asked {slopes} times (problem {b}).")
+        expect(of("nfev") == values, f"nfev is {of('nfev')}, fun was evaluated {values} times (problem {b}).")
+        expect(of("njev") == slopes, f"njev is {of('njev')}, grad was evaluated {slopes} times (problem {b}).")
         if max_evals is not None:
             expect(values + slopes <= max_evals, f"{values + slopes} evaluations exceed max_evals={max_evals}.")
         if max_iter is not None:
@@ -129,7 +129,7 @@ def check_result(
         seen = [e for e in events if e.what == "fun"]
         good = [float(e.value) for e in seen if np.isfinite(e.value)]
         best = min(good, default=np.nan)
-        expect(same(float(of("fun_best")), best), f"fun_best is {of('fun_best')}, the least value seen is {best}.")
+        expect(same(float(of("fun_best")), best), f"fun_best is {of('fun_best')}, the lowest value seen is {best}.")
         if good:
             at = [e.x for e in seen if float(e.value) == best]
             expect(any(same(p, of("x_best")) for p in at), "x_best is not a point where fun_best was seen.")
@@ -148,7 +148,7 @@ def check_result(
 
 
 def check_history(result: Any, *, batched: bool, stochastic: bool) -> None:
-    """Raise Violation unless the history's columns agree with each other and with the Result."""
+    """Raise Violation unless the columns of the history agree with each other and with the Result."""
     history = result.history
     k, nfev = history["iteration"], history["nfev"]
     nit = int(np.max(host(result.nit)))

@@ -1,4 +1,4 @@
-"""JAX: its compiled loop against its Python loop."""
+"""Compare the compiled loop on JAX with the Python loop."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def jax_function(case: Case) -> tuple[Any, Any]:
 
 
 def check_jax(case: Case) -> None:
-    """The compiled loop and the Python loop agree, and both hold the promises."""
+    """Check that the compiled loop and the Python loop agree and fulfill the contracts."""
     import jax.numpy as jnp
 
     import slgh
@@ -138,7 +138,7 @@ def check_jax(case: Case) -> None:
 
 
 def _check_jax_result(result: Any, case: Case, fun: Any, starts: Any) -> None:
-    """The promises that hold whatever the noise is."""
+    """Check the contracts that do not depend on the noise."""
     for b in range(len(case["x0"])):
 
         def of(name: str, b: int = b) -> Any:

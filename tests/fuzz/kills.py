@@ -1,4 +1,4 @@
-"""Kill a run again and again. Resumed from its checkpoint, it must end with the bits of the undisturbed run."""
+"""Kill a run repeatedly. Resumed from its checkpoint, it must end with the bits of the uninterrupted run."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from fuzz import random_runs, zygote
 from fuzz.target import Case, Violation
 
 LIMIT = 60.0
-"""Seconds that one sitting of a run may take."""
+"""Maximum number of seconds for one part of a run."""
 
 
 class Kills:
-    """A case is a run, how often it saves, and after how many seconds or calls it is killed by which signal."""
+    """A case is a run, its checkpoint interval, and the times or calls at which signals kill it."""
 
     name = "kills"
     weight = 2.0
@@ -29,7 +29,7 @@ class Kills:
         """Draw a case."""
         library = rng.choices(["numpy", "torch", "jax"], [40, 5, 1])[0]  # a JAX case compiles for seconds
         run = random_runs.draw(rng, libraries=(library,), evals=3000 if library == "jax" else 300)
-        # PyTorch's workers import it anew, for seconds.
+        # PyTorch's workers import it again, which takes seconds.
         if not run["vectorized"] and rng.random() < (0.2 if library == "numpy" else 0.05):
             run["workers"] = 2
         delay = 0.0 if library == "jax" else rng.choice([0.0, 2e-4, 1e-3])
@@ -42,7 +42,7 @@ class Kills:
         }
 
     def check(self, case: Case) -> dict[str, int]:
-        """Kill and resume, then compare with the run that nobody disturbed."""
+        """Kill and resume, then compare with the uninterrupted run."""
         if not zygote.available:
             return {"skipped": 1}
         run, library = case["run"], case["run"]["library"]
@@ -57,7 +57,7 @@ class Kills:
                     _disturb(child, kill)
                     answer = child.answer()
                 finally:
-                    # Workers of PyTorch and JAX are started afresh. They notice a dead parent after their imports.
+                    # Workers of PyTorch and JAX are new processes. They notice a dead parent after their imports.
                     left = child.left_behind() if library == "numpy" else child.left_behind(60.0)
                 if left:
                     raise Violation(f"{len(left)} processes outlive a run that was killed: {left}")
@@ -74,9 +74,9 @@ class Kills:
             alone = {"run": undisturbed, "delay": 0.0, "kill": None, "checkpoint": None}
             expected = zygote.ask(library, "kills.sit", alone, scratch / "alone", LIMIT)
         if "error" in expected:
-            raise Violation(f"The undisturbed run failed: {expected['error']}")
+            raise Violation(f"The uninterrupted run failed: {expected['error']}")
         if differs := random_runs.difference(found["facts"], expected["facts"]):
-            raise Violation(f"The resumed run differs from the undisturbed one: {differs}")
+            raise Violation(f"The resumed run differs from the uninterrupted one: {differs}")
         return {"configurations": 1, "kills": len(case["kills"])}
 
     def simpler(self, case: Case) -> Iterator[Case]:
@@ -114,7 +114,7 @@ class Kills:
 
 
 def _kill(rng: random.Random, run: Case) -> Case:
-    """Draw a kill: at a call of fun, which repeats exactly, or at a moment, which may be amid a write."""
+    """Draw a kill: at a call of fun, which is reproducible, or at a time, which may be during a write."""
     number = rng.choice(["SIGKILL", "SIGTERM"])
     if run["workers"] is None and run["library"] != "jax" and rng.random() < 0.4:
         return {"signal": number, "call": rng.randint(1, 150)}
@@ -122,7 +122,7 @@ def _kill(rng: random.Random, run: Case) -> Case:
 
 
 def _disturb(child: zygote.Child, kill: Case | None) -> None:
-    """Kill the child as told, unless it ends before."""
+    """Kill the child as the case says, unless it ends before."""
     if kill is not None and "after" in kill and child.wait_for("ready"):
         child.wait(kill["after"])
         child.send(getattr(signal, kill["signal"]))
@@ -130,7 +130,7 @@ def _disturb(child: zygote.Child, kill: Case | None) -> None:
 
 
 class Deadly(random_runs.Objective):
-    """An objective that ends its own process at a call."""
+    """Objective that ends its own process at a given call."""
 
     def _begin(self, x: Any) -> None:
         super()._begin(x)
@@ -146,7 +146,7 @@ class _Countdown:
 
 
 def sit(case: Case, folder: Path) -> dict[str, Any]:
-    """Run, or resume, in a child; `folder` says when it begins."""
+    """Run, or resume, in a child. A file in `folder` marks the start."""
     kill = case["kill"] or {}
     _Countdown.left, _Countdown.signal = kill.get("call", -1), getattr(signal, kill.get("signal", "SIGKILL"))
     kind = Deadly if "call" in kill else random_runs.Objective

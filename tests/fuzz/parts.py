@@ -1,6 +1,6 @@
-r"""The schedules and updates of the reference, and how a name and hyperparameters become a method.
+r"""The schedules and updates of the reference, and the translation of a name and hyperparameters into a method.
 
-Everything here is written from the docstrings and the paper, and imports nothing of slgh.
+Everything here is written from the docstrings and the paper. It imports nothing from slgh.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def cosine(samples: float, d: int) -> float:
 
 
 def schedule_needs(name: str, fields: dict[str, Any]) -> set[str]:
-    """Return what a schedule needs to be observed."""
+    """Return the observations that a schedule needs."""
     if name == "derivative":
         return {"trace" if fields["slope"] == "trace" else "slope"}
     if name == "double_loop":
@@ -105,7 +105,7 @@ def schedule_needs(name: str, fields: dict[str, Any]) -> set[str]:
 
 @dataclass
 class Parts:
-    """A method bound to a problem: names and hyperparameters of its parts, and what follows from the limits."""
+    """A method bound to a problem: names and hyperparameters of its parts, and values that follow from the limits."""
 
     oracle: str
     schedule: str
@@ -142,7 +142,7 @@ class Parts:
         return self.reports == "best" and not self.stochastic
 
     def cost(self, first: bool) -> int:
-        """Return the evaluations of an iteration."""
+        """Return the number of evaluations of an iteration."""
         M: int = self.fields["samples"]
         needs, fields = self.needs, self.fields
         paired = self.stochastic and fields.get("xi", "pairs") == "pairs"
@@ -166,7 +166,7 @@ class Parts:
         return 4 * M + (2 * self.terms if first else 0)
 
     def count_iterations(self, max_iter: int | None, max_evals: int | None) -> int | None:
-        """Return how many iterations the limits allow."""
+        """Return the number of iterations that the limits allow."""
         if max_evals is None:
             return max_iter
         left, n = max_evals - self.reserve - self.looks, 0
@@ -177,7 +177,7 @@ class Parts:
     # Memories of the parts
 
     def first_memory(self, x: NDArray[Any], box: Any) -> dict[str, Any]:
-        """Return what the parts remember before the first iteration."""
+        """Return the memory of the parts before the first iteration."""
         oracle: Any = None
         if self.oracle == "diagonal_scaling":
             oracle = np.log(first_widths(box, self.d).astype(self.dtype).astype(float))
@@ -207,7 +207,7 @@ class Parts:
         return None
 
     def lower(self, t: Any, seen: Any, memory: Any) -> tuple[Any, Any]:
-        """Return the next t, and what the schedule remembers."""
+        """Return the next t, and the memory of the schedule."""
         self.t_of_row = float(t)
         t, floor, f = float(t), float(self.floor), self.fields
         if self.schedule == "ratio":
@@ -252,7 +252,7 @@ class Parts:
         return None
 
     def move(self, x: NDArray[Any], seen: Any, t: Any, memory: Any) -> tuple[NDArray[Any], Any]:
-        """Return the next x, and what the update remembers."""
+        """Return the next x, and the memory of the update."""
         f, g, t = self.fields, np.asarray(seen.g, float), float(t)
         with np.errstate(all="ignore"):
             if self.update == "descent":
@@ -298,7 +298,7 @@ class Parts:
 
 
 def unit(g: NDArray[Any]) -> NDArray[Any]:
-    """Return g / |g|, 0 where g is 0."""
+    """Return g / |g|, or 0 where g is 0."""
     peak = float(np.max(np.abs(g)))
     return g * 0 if not peak > 0 else (g / peak) / math.sqrt(float(np.sum((g / peak) ** 2)))
 
@@ -313,7 +313,7 @@ def box_widths(box: Any) -> NDArray[Any] | None:
 
 
 def first_widths(box: Any, d: int) -> NDArray[Any]:
-    """Return the widths of the box in units of their geometric mean, 1 where there is none."""
+    """Return the widths of the box in units of their geometric mean, or 1 if there is no box."""
     width = box_widths(box)
     if width is None:
         return np.ones(d)
@@ -322,7 +322,7 @@ def first_widths(box: Any, d: int) -> NDArray[Any]:
 
 
 def first_radius(x0: NDArray[Any], box: Any) -> float:
-    """Return the first t where none is given: a quarter of the box, or the root mean square of x0, at least 1."""
+    """Return the first t if none is given: a quarter of the box, or the root mean square of x0, at least 1."""
     width = box_widths(box)
     if width is not None:
         return float(np.exp(np.mean(np.log(width[width > 0])))) / 4
@@ -342,7 +342,7 @@ def bind(
     max_evals: int | None,
     target: float | None,
 ) -> tuple[Parts, int | None, int | None]:
-    """Turn a name and hyperparameters into Parts; also return max_iter and max_evals with their defaults."""
+    """Turn a name and hyperparameters into Parts. Also return max_iter and max_evals with their defaults."""
     given = dict(params)
     given.pop("phases", None)
     oracle, schedule, update, defaults = METHODS[method]
@@ -412,7 +412,7 @@ def bind(
 
 
 def _choose_pace(parts: Parts, given: dict[str, Any], swapped: set[str], T: int) -> None:
-    """Choose how far t falls, how long steps are and how fast widths are learned, where that was left open."""
+    """Choose the decay of t, the length of steps and the learning rate of widths, if they are not given."""
     f, d = parts.fields, parts.d
     c = 1.0 if parts.oracle in ("gradient", "sampled_gradient", "closed_form") else cosine(f["samples"], d)
     fastest = max(1, T) * c**2 / 2

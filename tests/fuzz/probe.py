@@ -1,4 +1,4 @@
-"""`slgh.probe` and `slgh.theory.estimate_smoothness`: what they report is computed again from the recorded values."""
+"""`slgh.probe` and `slgh.theory.estimate_smoothness`: recompute their results from the recorded values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fuzz.runs import close, draw_bounds
 from fuzz.target import Case
 
 STEEPEST = 1.75
-"""The largest weight of a variable in a bowl."""
+"""Largest weight of a variable in a bowl."""
 
 
 class Probe:
@@ -66,7 +66,7 @@ class Probe:
 
 
 def check_probe(case: Case, recorder: Recorder) -> None:
-    """Compute the figures of `slgh.probe` again."""
+    """Recompute the figures of `slgh.probe`."""
     import slgh
 
     x0, M, steps = np.array(case["x0"][0]), case["samples"], case["steps"]
@@ -86,7 +86,7 @@ def check_probe(case: Case, recorder: Recorder) -> None:
         expect(not any(np.isfinite(e.value) for e in recorder.events[0]), f"probe raised {error!r}.")
         return
     events = recorder.events[0]
-    expect(found.nfev == len(events), f"nfev is {found.nfev}, fun was asked {len(events)} times.")
+    expect(found.nfev == len(events), f"nfev is {found.nfev}, fun was evaluated {len(events)} times.")
     values = np.array([float(e.value) for e in events])
     k, d = len(found.t), x0.size
     if case["t"] is not None:
@@ -100,7 +100,7 @@ def check_probe(case: Case, recorder: Recorder) -> None:
         ),
         -1,
     )
-    expect(begin > 0, "The pairs around x0 were not asked for.")
+    expect(begin > 0, "The pairs around x0 were not evaluated.")
     around = values[begin : begin + 2 * k * M].reshape(k, 2, M)
     square = (u**2).sum(axis=1)
     with np.errstate(all="ignore"):
@@ -136,8 +136,8 @@ def check_probe(case: Case, recorder: Recorder) -> None:
         if score.max() > 0:
             expect(found.t1 == found.t[int(np.argmax(score))], f"t1 is {found.t1}.")
         else:
-            expect(math.isnan(found.t1), f"t1 is {found.t1}, though nothing lower was found.")
-            expect(not found.helps, "helps is True, though nothing lower was found.")
+            expect(math.isnan(found.t1), f"t1 is {found.t1}, although nothing lower was found.")
+            expect(not found.helps, "helps is True, although nothing lower was found.")
 
 
 def _mirrored(case: Case, x: Any) -> Any:
@@ -166,7 +166,7 @@ def check_smoothness(case: Case, recorder: Recorder) -> None:
     )
     expect(found.curvature.seen >= 0.3 * true, f"The curvature of a bowl is {true}, seen only {found.curvature.seen}.")
     far = max(float(np.linalg.norm(e.x - x0)) for e in recorder.events[0])
-    expect(far <= 1.0 + 1e-6 or far <= 2.0, f"A point at distance {far} was asked for, outside of the ball.")
+    expect(far <= 1.0 + 1e-6 or far <= 2.0, f"A point at distance {far} was evaluated, outside of the ball.")
 
 
 TARGET = Probe()

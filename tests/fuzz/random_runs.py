@@ -46,13 +46,13 @@ SHAPES = (*SMOOTH, "steps", "holes")
 
 @dataclass(frozen=True)
 class Objective:
-    """A function of points (..., d) of any array library, elementwise before one sum."""
+    """Function of points (..., d) of any array library, elementwise before one sum."""
 
     shape: str
     delay: float = 0.0
-    """Seconds that a call takes at least."""
+    """Minimum duration of a call in seconds."""
     tally: str = ""
-    """A file that grows by one byte per point, from any process, when its evaluation begins."""
+    """File that grows by one byte per point, from any process, when its evaluation starts."""
 
     def __call__(self, x: Any, *xi: Any) -> Any:
         self._begin(x)
@@ -71,7 +71,7 @@ class Objective:
         return xp.sum(terms, axis=-1) * (1 + 0.1 * shift) + shift
 
     def grad(self, x: Any, *xi: Any) -> Any:
-        """The gradient of the smooth ones."""
+        """Gradient of the smooth functions."""
         self._begin(x)
         xp = array_namespace(x)
         slope = {"bowl": 2 * (x - 1), "wells": x**3 - 2 * x}.get(self.shape, 2 * x + 0.9 * xp.cos(3 * x))
@@ -116,7 +116,7 @@ def draw(rng: random.Random, *, libraries: tuple[str, ...] = ("numpy",), evals: 
 
 
 def simpler_runs(run: Case) -> Iterator[Case]:
-    """Yield simpler variants of a run, the boldest first."""
+    """Yield simpler variants of a run, the largest simplifications first."""
     plain = {
         "library": "numpy",
         "workers": None,
@@ -144,7 +144,7 @@ def simpler_runs(run: Case) -> Iterator[Case]:
 
 
 def start_of(run: Case) -> Any:
-    """Return x0, an array of the run's library."""
+    """Return x0 as an array of the run's library."""
     shape = (run["problems"], run["d"]) if run["problems"] else (run["d"],)
     x0 = np.random.default_rng(run["start"]).uniform(-2, 2, shape).astype(run["dtype"])
     if run["library"] == "torch":
@@ -159,7 +159,7 @@ def start_of(run: Case) -> Any:
 
 
 def settings(run: Case) -> dict[str, Any]:
-    """Return the keyword arguments of `minimize` and `Optimizer` alike."""
+    """Return the common keyword arguments of `minimize` and `Optimizer`."""
     given: dict[str, Any] = {"method": run["method"], "seed": run["seed"], "history": run["history"]}
     given |= PARAMS[run["method"]] | run["limit"] | {"batched": bool(run["problems"])}
     if run["stochastic"]:
@@ -182,7 +182,7 @@ COMPARED = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t", "nit", "nfe
 
 
 def facts(result: slgh.Result) -> dict[str, str]:
-    """Return all of a result but the time it took, as text that is equal if and only if the bits are."""
+    """Return a result without its time as text. Texts are equal if and only if the bits are."""
     columns = {f"history {name}": column for name, column in result.history.items()}
     entries = {name: result[name] for name in (*COMPARED, "success")} | columns
     return {name: _bits(value) for name, value in entries.items()} | {
@@ -197,7 +197,7 @@ def _bits(value: Any) -> str:
 
 
 def difference(found: dict[str, str], expected: dict[str, str]) -> str:
-    """Return which facts differ, readably, or an empty text."""
+    """Describe the facts that differ, or return an empty text."""
     names = [name for name in expected if found.get(name) != expected[name]]
 
     def shown(text: str) -> str:

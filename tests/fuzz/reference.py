@@ -1,9 +1,9 @@
 r"""An independent implementation of every method, written from the formulas, that checks a recorded run step by step.
 
-It handles one problem and imports nothing of slgh. The noise follows from the seed, as the documentation says: normals
+It handles one problem and imports nothing from slgh. The noise follows from the seed as documented: normals
 u, v and samples xi from SFC64 generators with SeedSequence(seed, spawn_key=(problem, purpose)). Each query is
-predicted, compared with the points that the user's function was asked for, and answered with the recorded values. So
-rounding does not grow from one iteration to the next, and the comparison can be tight.
+predicted, compared with the points that the user's function evaluated, and answered with the recorded values.
+Rounding therefore does not grow from one iteration to the next, and the comparison can be tight.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ U, V, XI, PICK, FINAL = 0, 1, 2, 3, 4
 """Purposes of the streams of noise."""
 
 PATIENCE = 10
-"""Iterations in a row that learn nothing, after which a problem ends."""
+"""Number of consecutive iterations without a usable value after which a problem ends."""
 
 TIE = 1e-6
-"""Relative difference of gradient norms below which either iterate counts as the one with the least norm."""
+"""Relative difference of gradient norms below which either iterate may be the one with the smallest norm."""
 
 CHUNK = 1 << 17
 """Array elements of the directions in one query."""
 
 AT_ZERO = {"F": "fun", "F.grad": "grad"}
-"""What a closed form is asked at t = 0 cannot be told from f itself."""
+"""At t = 0, a request to a closed form cannot be distinguished from one to f."""
 
 COMPLETED, TARGET, MAX_EVALS, CALLBACK, NONFINITE = 0, 1, 2, 4, 6
 
@@ -56,7 +56,7 @@ class Box:
     high: NDArray[Any]
 
     def reflect(self, x: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Mirror points (n, d) into the box; also the derivative of that map, variable by variable."""
+        """Reflect points (n, d) into the box. Also return the derivative of that map, variable by variable."""
         out, sign = np.array(x), np.ones_like(x)
         for index in np.ndindex(*x.shape):
             low, high, value = float(self.low[index[-1]]), float(self.high[index[-1]]), float(x[index])
@@ -77,7 +77,7 @@ class Box:
 
 @dataclass
 class Seen:
-    """What an oracle observed."""
+    """Observation of an oracle."""
 
     g: NDArray[Any]
     ok: bool
@@ -94,7 +94,7 @@ class Seen:
 
 @dataclass
 class Predicted:
-    """The Result of one problem."""
+    """Result of one problem."""
 
     x: Any
     fun: float
@@ -111,12 +111,12 @@ class Predicted:
     success: bool
     rows: list[dict[str, Any]] = field(default_factory=list)
     ties: list[Any] = field(default_factory=list)
-    """Iterates that may be xhat, where several have the same gradient norm up to rounding."""
+    """Iterates that may be xhat, if several have the same gradient norm up to rounding."""
 
 
 @dataclass
 class Setting:
-    """Everything about one problem of a run."""
+    """Complete description of one problem of a run."""
 
     parts: Parts
     x0: NDArray[Any]
@@ -130,7 +130,7 @@ class Setting:
     target: float | None = None
     on_nonfinite: str = "reject"
     stop_after: int | None = None
-    """The iteration after which the callback stops the run."""
+    """Iteration after which the callback stops the run."""
 
 
 class Replay:
@@ -149,7 +149,7 @@ class Replay:
         self.worst = -np.inf
         self.is_stochastic = setting.stochastic is not None
 
-    # Questions to the recorded events
+    # Access to the recorded events
 
     def normal(self, m: int, stream: int = U) -> NDArray[Any]:
         d = self.s.x0.size
@@ -162,7 +162,7 @@ class Replay:
         return np.asarray(self.s.stochastic(source, m))
 
     def raw(self, what: str, points: NDArray[Any], t: float = 0.0, xi: Any = None) -> NDArray[Any]:
-        """Compare the predicted query with what was recorded; return the recorded answers."""
+        """Compare the predicted query with the recorded one, and return the recorded answers."""
         sign = None
         if self.s.box is not None and what in ("fun", "grad"):
             points, sign = self.s.box.reflect(points)
@@ -170,22 +170,22 @@ class Replay:
         got = self.events[self.at : self.at + n]
         where = f"iteration {self.k}, evaluation {self.at}"
         if len(got) < n:
-            raise Violation(f"{where}: {n} evaluations of {what} were expected, the run asked for {len(got)} more.")
+            raise Violation(f"{where}: {n} evaluations of {what} were expected, the run made {len(got)} more.")
         finite = np.abs(points[np.isfinite(points)])
         self.scale = max(self.scale, float(np.max(finite, initial=0.0)))
         for i, event in enumerate(got):
             if event.what != what and not (t == 0 and event.what == AT_ZERO.get(what)):
-                raise Violation(f"{where}: {what} was expected, {event.what} was asked.")
+                raise Violation(f"{where}: {what} was expected, {event.what} was evaluated.")
             if event.x.dtype != self.dtype:
                 raise Violation(f"{where}: fun got dtype {event.x.dtype}, x0 has {self.dtype}.")
             gap = float(np.max(np.abs(event.x.astype(float) - points[i].astype(float))))
             if not gap <= self.tolerance * self.scale:
                 raise Violation(
-                    f"{where}, point {i} of {n}: {what} was expected at {points[i].tolist()}, the run asked at "
+                    f"{where}, point {i} of {n}: {what} was expected at {points[i].tolist()}, the run evaluated "
                     f"{event.x.tolist()}."
                 )
             if abs(event.t - t) > 1e3 * self.tolerance * max(abs(t), 1e-300):
-                raise Violation(f"{where}: F was expected at t={t}, the run asked at t={event.t}.")
+                raise Violation(f"{where}: F was expected at t={t}, the run evaluated t={event.t}.")
             if (event.xi is None) != (xi is None) or (xi is not None and event.xi != float(np.asarray(xi)[i])):
                 raise Violation(f"{where}, point {i} of {n}: xi={event.xi}, expected {None if xi is None else xi[i]}.")
         self.at += n
@@ -201,7 +201,7 @@ class Replay:
         return values if sign is None or what == "fun" else values * sign
 
     def ask(self, what: str, points: Any, t: float = 0.0, xi: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the answers with bad ones put to 0 or penalized, and a mask of the good ones."""
+        """Return the answers with bad ones set to 0 or penalized, and a mask of the good ones."""
         values = self.raw(what, np.asarray(points), t, xi)
         good = np.isfinite(values)
         if values.ndim == 2:
@@ -286,7 +286,7 @@ class Replay:
         else:
             picked = x
         predicted = self.finish(self.inside(solution), self.inside(picked), t, status, rejected, rows)
-        # Norms of gradients that differ by rounding alone: any of these iterates may be xhat.
+        # Gradient norms that differ only by rounding: any of these iterates may be xhat.
         predicted.ties = [self.inside(x) for norm, x in norms if norm <= least * (1 + TIE)]
         return predicted
 
@@ -294,7 +294,7 @@ class Replay:
         return x if self.s.box is None else self.s.box.reflect(x[None])[0][0]
 
     def limit(self) -> int | None:
-        """Return how the run ends before its next iteration, if it does."""
+        """Return the status if the run ends before its next iteration, otherwise None."""
         s, p = self.s, self.p
         if s.max_iter is not None and self.k >= s.max_iter:
             return COMPLETED
@@ -307,7 +307,7 @@ class Replay:
     def finish(
         self, x: NDArray[Any], xhat: Any, t: Any, status: int, rejected: int, rows: list[dict[str, Any]]
     ) -> Predicted:
-        """Ask for the final value, and write the Result."""
+        """Request the final value, and write the Result."""
         s, p = self.s, self.p
         before = self.x_best, self.f_best
         fun, fun_se, nfev = float("nan"), 0.0, self.nfev
@@ -631,7 +631,7 @@ class Replay:
 
 
 def _places(values: NDArray[Any], ok: NDArray[Any]) -> NDArray[Any]:
-    """Return for each good value how many good ones are below it, less how many are above; 0 for bad ones."""
+    """Return for each good value the number of good ones below it minus the number above, and 0 for bad ones."""
     usable = values[ok]
     order = np.sort(usable)
     below = np.searchsorted(order, values, side="left")

@@ -1,4 +1,4 @@
-"""Runs that stop at random moments and go on from a checkpoint, to the same bits as a run that never stopped."""
+"""Runs that stop at random moments and continue from a checkpoint, to the same bits as a run that never stopped."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Resume:
         case = draw_case(rng, auto=0.3)
         case["on_nonfinite"] = rng.choice(["reject", "penalize"])
         case["fun"]["faults"] = [f for f in case["fun"]["faults"] if f["where"] != "calls"]
-        if rng.random() < 0.15:  # nothing can be learned, and the run gives up after some iterations
+        if rng.random() < 0.15:  # no value is usable, and the run ends after some iterations
             everywhere = {"where": "region", "value": "nan", "low": -1e9, "high": 1e9}
             case["fun"]["faults"] = [everywhere]
             case["max_iter"], case["max_evals"] = (None if case["method"] == "auto" else 25), 300
@@ -57,7 +57,7 @@ class Resume:
                 self.sit(case, stop, path, used)
             last = Experiment(case)
             found = run(last, last.arguments() | {"checkpoint": self.checkpoint(case, path)})
-            # The iteration whose iterate is xhat is drawn from those that were planned at first.
+            # The iteration of xhat is drawn from those that were planned at first.
             shorter = any(stop["how"] == "max_iter" for stop in case["stops"])
             expect_equal(result, found, "Resumed", tuple(n for n in COMPARED if n != "xhat" or not shorter))
             expect(
@@ -104,7 +104,7 @@ class Resume:
                     expect(float(value) == best, f"After Ctrl-C fun_best is {best}, f(x_best) is {value}.")
 
     def refuse(self, case: Case, experiment: Experiment, arguments: dict[str, Any], path: Path) -> None:
-        """A checkpoint of another run is refused, and stays as it is."""
+        """A checkpoint of another run is refused, and stays unchanged."""
         if not path.exists():
             return
         before = path.read_bytes()

@@ -1,4 +1,4 @@
-"""The runner: it shares the time among the targets, watches over its workers, and reports what they find."""
+"""The runner divides the time among the targets, monitors its workers, and reports their findings."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIRST_SECONDS = 60.0
 """Added to the timeout of a worker's first case of a target, which imports its libraries."""
 
 SHRINK_SECONDS = 60.0
-"""Time for shrinking one finding."""
+"""Seconds for shrinking one finding."""
 
 FINDINGS_PER_TARGET = 12
-"""Findings of a target that are shrunk and printed; further ones are counted."""
+"""Maximum number of findings per target that are shrunk and printed. Further ones are counted."""
 
 EVERY = 5.0
 """Seconds between two lines of progress."""
@@ -43,7 +43,7 @@ class Worker:
         self.known: set[str] = set()
 
     def ask(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """Return the outcome of a case; a hung or crashed worker is an outcome too."""
+        """Return the outcome of a case. A hung or crashed worker is an outcome too."""
         if self.process is None:
             self._start()
         process = self.process
@@ -113,7 +113,7 @@ def _forward(process: subprocess.Popen[str], lines: queue.SimpleQueue[str]) -> N
 
 @dataclass
 class Finding:
-    """A broken promise: the first case that showed it, and the simplest."""
+    """A broken contract: the first case that showed it, and the simplest."""
 
     target: str
     outcome: dict[str, Any]
@@ -131,10 +131,10 @@ class Campaign:
     targets: dict[str, Target]
     deadline: float
     cases: int | None = None
-    """Cases per target at most."""
+    """Maximum number of cases per target."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     spent: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Seconds per target, for sharing the time by weights."""
+    """Seconds per target, to divide the time by weights."""
     begun: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     findings: dict[str, Finding] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class Campaign:
             worker.stop()
 
     def book(self, worker: Worker, name: str, index: int, outcome: dict[str, Any], seconds: float) -> None:
-        """Count an outcome; shrink it if it is a new finding."""
+        """Count an outcome. Shrink it if it is a new finding."""
         with self.lock:
             self.spent[name] += seconds
             if "counts" in outcome:
@@ -184,7 +184,7 @@ class Campaign:
         self.shrink(worker, finding)
 
     def shrink(self, worker: Worker, finding: Finding) -> None:
-        """Replace a finding's case by simpler ones that break the same kind of promise, as long as there are any."""
+        """Replace the case of a finding by simpler ones that break the same contract, while there are any."""
         target, until = self.targets[finding.target], time.monotonic() + SHRINK_SECONDS
         progress = True
         while progress and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Random compositions, functions, limits and faults; each run is compared with the reference point by point."""
+"""Random compositions, functions, limits and faults. Each run is compared with the reference point by point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fuzz.target import Case, Violation
 FIRST_ORDER = ("gd", "sgd", "slgh_r", "slgh_d", "gradopt")
 ZEROTH = ("forward", "antithetic", "diagonal_scaling", "rademacher", "sphere", "exponential")
 TOLERANCE = {"float64": 1e-9, "float32": 3e-4}
-"""How far a point may be from the predicted one, relative to the largest coordinate of the run so far."""
+"""Maximum distance of a point from the predicted one, relative to the largest coordinate of the run so far."""
 
 
 def draw_parameters(rng: random.Random, oracle: str, schedule: str, update: str) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def simpler_cases(case: Case) -> Iterator[Case]:
 
 
 def script_of(case: Case) -> str:
-    """Return a script that makes the call of a case; for a closed form or a buffer, one that uses the harness."""
+    """Return a script that makes the call of a case. For a closed form or a buffer, it uses the harness."""
     if not case["closed"] and case.get("memory", "own") == "own":
         return standalone(case)
     return (
@@ -374,7 +374,7 @@ class Experiment:
         return bool(self.case["callback"] == "stop" and result.nit >= self.case["stop_after"])
 
     def run(self) -> Any:
-        """Return the Result; None where the run raised what it had to raise."""
+        """Return the Result, or None if the run raised the expected exception."""
         import slgh
 
         case = self.case
@@ -422,7 +422,7 @@ class Experiment:
         self.compare_history(result, predicted)
 
     def predict(self, b: int) -> Predicted | None:
-        """Replay problem b by the reference. None if its numbers were too large to compare."""
+        """Replay problem b with the reference. Return None if its numbers were too large to compare."""
         case = self.case
         box = None if self.low is None or self.high is None else Box(self.low, self.high)
         parts, max_iter, max_evals = bind(
@@ -481,7 +481,7 @@ class Experiment:
             close(of(name), getattr(p, name), tolerance, f"{name} of problem {b}")
 
     def compare_history(self, result: Any, predicted: list[Any]) -> None:
-        """Compare the history and what the callback was shown with the predicted rows."""
+        """Compare the history and the states that the callback received with the predicted rows."""
         case = self.case
         nit = max(p.nit for p in predicted)
         keep, stride = case["history"], 1
@@ -533,7 +533,7 @@ class Experiment:
                 expect(shown["nit"] == k + 1, f"callback's nit is {shown['nit']} in iteration {k}.")
 
     def planned_iterations(self) -> int:
-        """Return how many iterations the limits allow."""
+        """Return the number of iterations that the limits allow."""
         replay = self.case
         parts, max_iter, max_evals = bind(
             replay["method"],
@@ -565,7 +565,7 @@ def close(got: Any, wanted: Any, tolerance: float, what: str, size: Any = None) 
 
 
 def spoil(result: Any) -> None:
-    """Overwrite every array of a Result that can be written to."""
+    """Overwrite every writable array of a Result."""
     for value in result.values():
         if isinstance(value, np.ndarray) and value.ndim:
             try:

@@ -30,7 +30,7 @@ SLOPES = {
 
 
 def standalone(case: Case) -> str:
-    """Return a script that makes the call of a case and prints the least value seen beside the Result."""
+    """Return a script that makes the call of a case and prints the lowest value seen beside the Result."""
     spec, d = case["fun"], len(case["x0"][0])
     center = [spec["center"][i % 3] for i in range(d)]
     weights = [1 + (i % 4) / 4 for i in range(d)]

@@ -16,14 +16,14 @@ Case = dict[str, Any]
 
 
 class Violation(AssertionError):
-    """A promise of the library does not hold."""
+    """A contract of the library is broken."""
 
 
 class Target(Protocol):
     """One family of random experiments."""
 
     name: str
-    """A short name for --only and for the report."""
+    """Short name for --only and for the report."""
 
     weight: float
     """Share of the running time, relative to the other targets."""
@@ -35,7 +35,10 @@ class Target(Protocol):
         """Draw a case."""
 
     def check(self, case: Case) -> dict[str, int]:
-        """Run the case. Raise Violation for a broken promise; return what to count (configurations, kills, ...)."""
+        """Run the case.
+
+        Raise Violation for a broken contract, and return what to count (configurations, kills, ...).
+        """
 
     def simpler(self, case: Case) -> Iterator[Case]:
         """Yield simpler variants of a failing case, the largest simplifications first."""

@@ -15,7 +15,7 @@ NAMES = (
 
 
 def available() -> list[str]:
-    """Return the names of the targets that there are."""
+    """Return the names of the available targets."""
     return [name for name in NAMES if find_spec(f"fuzz.{name}") is not None]
 
 

@@ -1,7 +1,7 @@
-"""The six theorems of the paper as plain formulas, written from its proofs without a line of the library.
+"""The six theorems of the paper as plain formulas, written from its proofs without code of the library.
 
 The equations are those of Appendices B (3.4, 3.5, 4.1, 4.2) and C (C.1, C.2). Where the documentation of the library
-corrects a slip of a proof, the corrected form stands here.
+corrects a slip of a proof, the corrected form is used.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ VANISHED = 1e-40
 """Below this fraction of t1, a radius adds nothing to a sum."""
 
 LARGEST_GAMMA = 0.999
-"""The largest gamma that the library chooses."""
+"""Largest gamma that the library chooses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The constants of Assumptions A1 to A3, and the first and the least radius."""
+    """Constants of Assumptions A1 to A3, and the first and the smallest radius."""
 
     theorem: str
     d: int
@@ -36,25 +36,25 @@ class Setting:
 
     @property
     def tolerant(self) -> bool:
-        """Whether the values have an error."""
+        """True if the values have an error."""
         return self.theorem in ("C.1", "C.2")
 
     @property
     def stochastic(self) -> bool:
-        """Whether f is stochastic."""
+        """True if f is stochastic."""
         return self.theorem in ("3.5", "4.2", "C.2")
 
     def curvature(self, t: Any) -> Any:
-        """L1(t) of Lemma C.7."""
+        """Return L1(t) of Lemma C.7."""
         return self.L1 + 2 * self.nu / t**2 if self.tolerant else self.L1
 
     def error(self, t: Any) -> Any:
-        """(nu / t)^2."""
+        """Return (nu / t)^2."""
         return self.nu**2 / t**2 if self.tolerant else 0.0
 
 
 def first_candidate(theorem: str, d: int, eps: float) -> float:
-    """k1 of the theorem."""
+    """Return k1 of the theorem."""
     match theorem:
         case "3.4":
             return 1 / eps**2
@@ -66,7 +66,7 @@ def first_candidate(theorem: str, d: int, eps: float) -> float:
 
 
 def second_candidate(theorem: str, d: int, eps: float, gamma: float) -> float:
-    """k2 of the theorem, a logarithm to the base gamma."""
+    """Return k2 of the theorem, a logarithm to the base gamma."""
     match theorem:
         case "3.4":
             exponent = 1.5 * math.log(d)
@@ -80,7 +80,10 @@ def second_candidate(theorem: str, d: int, eps: float, gamma: float) -> float:
 
 
 def tuned_gamma(theorem: str, d: int, eps: float) -> float:
-    """The gamma of each theorem's last sentence, as its proof prints it. The burn-in has one iteration at least."""
+    """Return the gamma of each theorem's last sentence, as printed in its proof.
+
+    The burn-in has at least one iteration.
+    """
     inverse = min(1.0, 1 / first_candidate(theorem, d, eps))
     match theorem:
         case "3.4":
@@ -95,7 +98,7 @@ def tuned_gamma(theorem: str, d: int, eps: float) -> float:
 
 
 def step(s: Setting, n: float, t: Any) -> Any:
-    """beta of the theorem for n = T - k0 at radius t."""
+    """Return beta of the theorem for n = T - k0 at radius t."""
     match s.theorem:
         case "3.4":
             return 1 / s.L1
@@ -111,7 +114,7 @@ def step(s: Setting, n: float, t: Any) -> Any:
 
 
 def weight(s: Setting, beta: Any, L: Any) -> Any:
-    """The factor of |grad f(x_k)|^2 after the proof has rearranged its terms."""
+    """Return the factor of |grad f(x_k)|^2 after the proof has rearranged its terms."""
     if s.theorem in ("3.4", "3.5"):
         return (2 * beta - s.L1 * beta**2) / 2
     if s.theorem in ("4.1", "4.2"):
@@ -120,7 +123,7 @@ def weight(s: Setting, beta: Any, L: Any) -> Any:
 
 
 def noise(s: Setting, beta: Any, L: Any) -> Any:
-    """What the variance adds in an iteration of the stochastic theorems."""
+    """Return the contribution of the variance in an iteration of the stochastic theorems."""
     match s.theorem:
         case "3.5":
             return s.L1 / 2 * beta**2 * s.sigma**2
@@ -132,7 +135,7 @@ def noise(s: Setting, beta: Any, L: Any) -> Any:
 
 
 def surplus(s: Setting, beta: Any, L: Any, error: Any, t: Any) -> Any:
-    """All of the right-hand side of an iteration but the descent of F, at radius t."""
+    """Return the right-hand side of an iteration at radius t, without the descent of F."""
     lemma_ii = s.L0 * s.L1 * (s.d + 3) ** 1.5 * t
     sixth = s.L1**2 * (s.d + 6) ** 3 * t**2
     if s.theorem in ("3.4", "3.5"):
@@ -145,7 +148,7 @@ def surplus(s: Setting, beta: Any, L: Any, error: Any, t: Any) -> Any:
 
 
 def growth(s: Setting, beta: Any, L: Any, error: Any, t: Any) -> Any:
-    """What an iteration of the burn-in is charged: with gradients the variance alone, with values all of it."""
+    """Return the growth in an iteration of the burn-in: with gradients the variance alone, with values everything."""
     return noise(s, beta, L) if s.theorem in ("3.4", "3.5") else surplus(s, beta, L, error, t)
 
 
@@ -159,7 +162,7 @@ def assemble(
     falls: tuple[float, float],
     changes: tuple[float, float],
 ) -> float:
-    """Sum the proof's inequality: over the burn-in for the value where it ends, then over the n iterations after."""
+    """Sum the inequality of the proof: over the burn-in for the value at its end, then over the next n iterations."""
     times = 4 if s.tolerant else 1
     slope = s.L0 * math.sqrt(s.d)
     by_descent = s.gap + s.nu + slope * s.t1 + slope * falls[0] + 2 * s.nu * changes[0] + grown / times
@@ -169,9 +172,9 @@ def assemble(
 
 
 def bound(s: Setting, gamma: float, k0: int, T: int) -> float:
-    """The bound for every run whose radii are not above those of SLGH_r, each radius of the fall summed one by one.
+    """Return the bound for every run whose radii are not above those of SLGH_r, summed radius by radius.
 
-    While t falls, step, curvature and error are the worst of all t from the floor on.
+    While t decreases, step, curvature and error are the worst of all t above the floor.
     """
     n = T - k0
     lowest = max(s.floor / s.t1, VANISHED)
@@ -197,7 +200,7 @@ def bound(s: Setting, gamma: float, k0: int, T: int) -> float:
 
 
 def bound_of_run(s: Setting, n: float, k0: int, t: Any, *, weighted: bool, printed: bool) -> float:
-    """The bound for the radii t (T + 1, B) of runs with the step for n iterations, column by column, then the mean."""
+    """Return the bound for the radii t (T + 1, B) of runs with the step for n iterations: the mean over columns."""
     T, B = len(t) - 1, t.shape[1]
     grown = added = 0.0
     falls, changes, weights = [0.0, 0.0], [0.0, 0.0], []
@@ -221,7 +224,7 @@ def bound_of_run(s: Setting, n: float, k0: int, t: Any, *, weighted: bool, print
 
 
 def residue(s: Setting) -> float:
-    """The limit of the bound as T grows: surplus over weight at the floor, where a step with 1/sqrt(n) vanishes."""
+    """Return the limit of the bound as T grows: surplus over weight at the floor. A step with 1/sqrt(n) vanishes."""
     lemma_ii: float = s.L0 * s.L1 * (s.d + 3) ** 1.5 * s.floor
     sixth: float = s.L1**2 * (s.d + 6) ** 3 * s.floor**2
     error = float(s.error(s.floor))
@@ -236,7 +239,7 @@ def residue(s: Setting) -> float:
 
 
 def largest_nu(theorem: str, *, L1: float, d: int, eps: float) -> float:
-    """The nu whose floor sqrt(nu) leaves exactly eps^2 in Theorem C.1 or C.2."""
+    """Return the nu whose floor sqrt(nu) leaves exactly eps^2 in Theorem C.1 or C.2."""
     cube = L1**2 * (d + 6) ** 3
     if theorem == "C.1":
         left: float = cube + 16 / math.pi + (cube + 8 * d) / (4 * (d + 4))

@@ -1,4 +1,4 @@
-"""`slgh.theory.plan` and `largest_nu`: every figure is computed again by the formulas of `fuzz.theorems`."""
+"""`slgh.theory.plan` and `largest_nu`: recompute every figure with the formulas of `fuzz.theorems`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from fuzz.target import Case
 from fuzz.theorems import Setting
 
 SAME = 1e-9
-"""The relative difference that rounding may make."""
+"""Relative difference that rounding may cause."""
 
 LONGEST = 3000
-"""The longest run whose radii are summed one by one."""
+"""Longest run whose radii are summed one by one."""
 
 OWN_FLOOR = 2.0**-26
-"""The least t that `plan` takes for methods of values, in units of t1."""
+"""Smallest t that `plan` uses for methods of values, in units of t1."""
 
 MOST = 2**100
-"""The largest T that is looked for."""
+"""Largest T in the search."""
 
 
 class Theory:
@@ -48,7 +48,7 @@ class Theory:
 
         theorem = rng.choice(["3.4", "3.5", "4.1", "4.2", "C.1", "C.2"])
         d, L1, t1, eps = rng.choice([1, 2, 3, 5, 20, 150, 1000]), size(-2, 2), size(-1.5, 1.5), size(-2.5, 0.7)
-        if rng.random() < 0.3:  # k1 is then an integer, but for rounding.
+        if rng.random() < 0.3:  # k1 is then an integer, up to rounding.
             eps = rng.choice([1.0, 0.5, 0.25, 0.2, 0.1, 0.05])
         nu = 0.0
         if theorem in ("C.1", "C.2"):
@@ -160,12 +160,12 @@ def check_plan(case: Case) -> None:
         expect(parameters.get(name) == value, f"parameters[{name!r}] is {parameters.get(name)}, expected {value}.")
     expect(f"Theorem {s.theorem} " in str(found), f"str is {found!s}.")
     if math.isinf(s.L0) or math.isinf(min(s.gap, s.span)):
-        expect(T is not None, f"T is {found.T}, though L0 or gap is missing.")
+        expect(T is not None, f"T is {found.T}, although L0 or gap is missing.")
         try:
             found.bound()
         except ValueError:
             return
-        expect(False, "bound() did not complain, though L0 or gap is missing.")
+        expect(False, "bound() raised nothing, although L0 or gap is missing.")
     bound = found.bound()
     close(bound, theorems.bound(s, found.gamma, found.k0, found.T), SAME, "bound()")
     if T is None:
@@ -177,7 +177,7 @@ def check_plan(case: Case) -> None:
 
 
 def expect_reason(case: Case, s: Setting, gamma: float, message: str) -> None:
-    """Expect that a ValueError of `plan` is right, and names the argument."""
+    """Expect a ValueError of `plan` to be justified and to name the argument."""
     if s.floor > s.t1:
         expect("`floor`" in message, f"The floor {s.floor} is above t1, plan raised {message!r}.")
         return
@@ -194,14 +194,14 @@ def expect_reason(case: Case, s: Setting, gamma: float, message: str) -> None:
 
 
 def burn_in(case: Case, s: Setting, gamma: float) -> int:
-    """Return k0 before T limits it; rounding of the tuned gamma does not decide."""
+    """Return k0 before T limits it. Rounding of the tuned gamma must not decide."""
     eps = 1e-50 if case["eps"] is None else case["eps"]
     k1, k2 = theorems.first_candidate(s.theorem, s.d, eps), theorems.second_candidate(s.theorem, s.d, eps, gamma)
     return math.ceil(min(k1, k2) * (1 - SAME))
 
 
 def check_burn_in(case: Case, s: Setting, gamma: float, found: Any) -> None:
-    """Compare k0, and T where it is given."""
+    """Compare k0, and T if it is given."""
     k0 = burn_in(case, s, gamma)
     if case["T"] is not None:
         expect(case["T"] == found.T, f"T is {found.T}, asked for {case['T']}.")
@@ -210,7 +210,7 @@ def check_burn_in(case: Case, s: Setting, gamma: float, found: Any) -> None:
 
 
 def check_step(s: Setting, n: int, found: Any) -> None:
-    """Compare the step and the update that takes it."""
+    """Compare the step and its update."""
     if s.tolerant:
         for t in (s.t1, math.sqrt(s.t1 * s.floor), s.floor):
             close(found.step(t), theorems.step(s, n, t), SAME, f"step at t={t}")
@@ -225,14 +225,14 @@ def check_step(s: Setting, n: int, found: Any) -> None:
 
 
 def check_least(s: Setting, eps: float, bound: float, found: Any) -> None:
-    """Expect that T is the least: it reaches eps, and one iteration less, or a tenth less, does not."""
+    """Expect T to be the smallest: it reaches eps, and one iteration less, or a tenth less, does not."""
     expect(bound <= eps**2, f"The bound at T={found.T} is {bound}, above {eps**2}.")
     n = found.T - found.k0
     for shorter in {n - 1, n - math.ceil(n / 10)} - {0}:
         less = dataclasses.replace(found, T=found.k0 + shorter).bound()
-        expect(less > eps**2, f"T={found.T} is not the least: T={found.k0 + shorter} has the bound {less}.")
+        expect(less > eps**2, f"T={found.T} is not the smallest: T={found.k0 + shorter} has the bound {less}.")
         own = theorems.bound(s, found.gamma, found.k0, found.k0 + shorter)
-        expect(own > eps**2 * (1 - SAME), f"T={found.T} is not the least: T={found.k0 + shorter} reaches {own}.")
+        expect(own > eps**2 * (1 - SAME), f"T={found.T} is not the smallest: T={found.k0 + shorter} reaches {own}.")
 
 
 def draw_radii(case: Case, s: Setting, gamma: float, T: int, B: int) -> NDArray[Any]:
@@ -244,7 +244,7 @@ def draw_radii(case: Case, s: Setting, gamma: float, T: int, B: int) -> NDArray[
 
 
 def check_radii(case: Case, s: Setting, bound: float, found: Any) -> None:
-    """Compare the bounds that belong to radii, and expect them below the one that holds for all."""
+    """Compare the bounds for given radii, and expect them to be below the general one."""
     k0, n = found.k0, found.T - found.k0
     if found.T <= LONGEST:
         for fast in (draw_radii(case, s, found.gamma, found.T, 3), draw_radii(case, s, found.gamma, found.T, 1)[:, 0]):

@@ -1,4 +1,4 @@
-"""PyTorch on the CPU, against the reference."""
+"""Compare PyTorch on the CPU with the reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TorchRuns:
 
 
 class TorchExperiment(Experiment):
-    """An experiment whose start is a tensor."""
+    """Experiment whose start is a tensor."""
 
     def __init__(self, case: Case) -> None:
         import torch
@@ -78,7 +78,7 @@ class TorchExperiment(Experiment):
 
 
 def check_torch(case: Case) -> None:
-    """A run on tensors of the CPU has the noise of one on NumPy's arrays: the reference predicts it too."""
+    """A run on CPU tensors has the noise of one on NumPy arrays, so the reference predicts it too."""
     import torch
 
     state = torch.random.get_rng_state()

@@ -1,4 +1,4 @@
-"""A worker process of the runner: it reads cases from its input and writes what became of them."""
+"""Worker process of the runner: it reads cases from its input and writes their outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fuzz.targets import load
 
 
 def case_of(target: Target, seed: int, index: int) -> Case:
-    """Return case number `index` of a target: it depends on (seed, target, index) alone."""
+    """Return case `index` of a target. It depends only on (seed, target, index)."""
     case = target.generate(random.Random(f"{seed}/{target.name}/{index}"))
     plain: Case = json.loads(json.dumps(case))
     return plain
@@ -36,7 +36,7 @@ def run_case(target: Target, case: Case) -> dict[str, Any]:
 
 
 def signature(target: str, outcome: dict[str, Any]) -> str:
-    """Return what findings are deduplicated by: the target, the kind, and the message without its numbers."""
+    """Return the key for deduplicating findings: the target, the kind, and the message without its numbers."""
     message = re.sub(r"\[[^\]]*\]", "[]", outcome["message"])
     message = re.sub(r"\b(nan|inf|True|False|None)\b|[-+]?\d[\d.]*(e[-+]?\d+)?", "#", message)
     message = re.sub(r"(/[\w.#-]+)+", "/PATH", message)
@@ -46,7 +46,7 @@ def signature(target: str, outcome: dict[str, Any]) -> str:
 def main() -> None:
     """Serve requests, one JSON object per line."""
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a case prints must not be taken for a reply
+    os.dup2(2, 1)  # the output of a case must not be mistaken for a reply
     targets: dict[str, Target] = {}
     for line in sys.stdin:
         request = json.loads(line)

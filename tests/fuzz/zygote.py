@@ -1,8 +1,8 @@
 """Child processes that start in milliseconds, for targets that kill, interrupt or exhaust them.
 
 A zygote is a process without threads that has imported slgh and an array library. On request it forks a child, which
-calls `MODULE.TASK(case, folder)` of this package and leaves what that returns in a file. A child leads a process group
-of its own, so that what it leaves behind can be found.
+calls `MODULE.TASK(case, folder)` of this package and writes the result to a file. A child leads its own process group,
+so that processes that it leaves behind can be found.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ available = hasattr(os, "fork") and sys.platform != "win32"
 """True if this system has fork, signals and process groups."""
 
 POLL = 0.002
-"""Seconds between two looks at a child."""
+"""Seconds between two checks of a child."""
 
 LEAVE = 5.0
-"""Seconds in which the processes that a child has started must end after it."""
+"""Seconds in which the processes started by a child must end after it."""
 
 
 class Child:
-    """A forked process at work on a task."""
+    """Forked process that runs a task."""
 
     def __init__(self, pid: int, folder: Path, limit: float) -> None:
         self.pid, self.folder = pid, folder
@@ -56,14 +56,14 @@ class Child:
         return True
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, or for so many seconds. Return True if the child has ended."""
+        """Wait for the end, or for this many seconds. Return True if the child has ended."""
         until = self.deadline if seconds is None else min(self.deadline, time.monotonic() + seconds)
         while self.running and time.monotonic() < until:
             time.sleep(POLL)
         return not self.running
 
     def wait_for(self, name: str) -> bool:
-        """Wait until the child has made this file in its folder. Return False if it ends without."""
+        """Wait until the child has created this file in its folder. Return False if it ends without doing so."""
         while not (self.folder / name).exists():
             if not self.running or time.monotonic() > self.deadline:
                 return (self.folder / name).exists()
@@ -76,14 +76,14 @@ class Child:
             os.kill(self.pid, number)
 
     def answer(self) -> dict[str, Any] | None:
-        """Return what the task returned, or {"error": traceback}; None if it was killed before."""
+        """Return the result of the task, or {"error": traceback}, or None if it was killed before."""
         try:
             return json.loads((self.folder / "answer.json").read_text())  # type: ignore[no-any-return]
         except FileNotFoundError:
             return None
 
     def complaint(self) -> str:
-        """Return what the child wrote to stderr, with the stacks of a hung one."""
+        """Return the stderr of the child, with the stacks of a hung one."""
         try:
             text = (self.folder / "stderr.txt").read_text(errors="replace")
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class Child:
         return text if len(text) < 4000 else f"{text[:1500]} ... {text[-2500:]}"
 
     def left_behind(self, seconds: float = LEAVE) -> list[str]:
-        """Return the processes of the child's group that are still there after so many seconds, and kill them."""
+        """Return the processes of the child's group that still exist after this many seconds, and kill them."""
         until = time.monotonic() + seconds
         while (left := members(self.pid)) and time.monotonic() < until:
             time.sleep(0.02)
@@ -116,7 +116,7 @@ def members(group: int) -> list[str]:
 
 
 def ask(library: str, task: str, case: Any, folder: Path, limit: float = 60.0) -> dict[str, Any]:
-    """Have a child do a task, and return its answer; {"error": text} if it raised, died or hung."""
+    """Let a child do a task, and return its answer, or {"error": text} if it raised, died or hung."""
     child = start(library, task, case, folder, limit)
     child.wait()
     child.end()
@@ -125,7 +125,7 @@ def ask(library: str, task: str, case: Any, folder: Path, limit: float = 60.0) -
 
 
 class Zygote:
-    """The process that forks children."""
+    """Process that forks children."""
 
     def __init__(self, library: str) -> None:
         paths = [path or os.getcwd() for path in sys.path]
@@ -149,7 +149,7 @@ class Zygote:
         return Child(int(self.process.stdout.readline()), folder, limit + 5)
 
     def close(self) -> None:
-        """End the zygote. Its children go on."""
+        """End the zygote. Its children continue."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -157,11 +157,11 @@ class Zygote:
 
 
 _zygotes: dict[tuple[int, str], Zygote] = {}
-"""By our process, since a fork of ours must not share a zygote, and by library."""
+"""Zygotes by process ID, since a fork of this process must not share one, and by library."""
 
 
 def start(library: str, task: str, case: Any, folder: Path, limit: float = 60.0) -> Child:
-    """Fork a child that calls a task, "module.function", with a case, in a folder of its own."""
+    """Fork a child that calls a task, "module.function", with a case, in its own folder."""
     key = os.getpid(), library
     if key not in _zygotes or _zygotes[key].process.poll() is not None:
         _zygotes[key] = Zygote(library)
@@ -177,7 +177,7 @@ def scratch() -> Iterator[Path]:
 
 
 def leave(path: Path, text: str) -> None:
-    """Write a file that is either complete or not there."""
+    """Write a file that is either complete or absent."""
     beside = path.with_name(path.name + ".part")
     beside.write_text(text)
     beside.rename(path)
@@ -197,7 +197,7 @@ def serve(library: str) -> None:
 
 
 def _work(request: dict[str, Any]) -> None:
-    """Be the child."""
+    """Run the task as the child."""
     status = 1
     try:
         os.setsid()
