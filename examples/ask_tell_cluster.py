@@ -1,7 +1,7 @@
-"""Evaluate elsewhere: ask for points, send them to a pool of workers, tell the values as they come back.
+"""Evaluate points on other machines: ask for points, send them to a pool of workers, and tell their values.
 
-Any executor of the kind of `concurrent.futures` will do: processes, Dask's client.get_executor(), an MPI pool. Threads
-are enough where the worker waits for something else, a cluster's queue or a program, as the simulation here does.
+Any executor with the interface of `concurrent.futures` works: processes, Dask's client.get_executor(), an MPI pool.
+Threads are enough if a worker only waits, for example for a cluster queue or a program, as the simulation here does.
 """
 
 import time
@@ -15,7 +15,7 @@ WORKERS, SECONDS = 8, 0.005
 
 
 def simulation(p):
-    """A slow function with many local minima that does not converge everywhere: NaN says so."""
+    """Slow function with many local minima. NaN means that the simulation did not converge."""
     time.sleep(SECONDS)
     if np.abs(p).max() > 7:
         return np.nan
@@ -23,7 +23,7 @@ def simulation(p):
 
 
 def run(evaluate):
-    """The loop: whoever evaluates gets all points of an iteration at once and answers in their order."""
+    """Run the ask/tell loop. `evaluate` gets all points of an iteration and returns their values in order."""
     opt = slgh.Optimizer(np.full(5, 4.2), t1=2.0, max_evals=1500, samples=4, seed=0)
     while not opt.stop():
         points = opt.ask()
@@ -43,4 +43,4 @@ if __name__ == "__main__":
 
     SECONDS = 0.0
     alone = run(lambda points: [simulation(p) for p in points])
-    print(f"the same by one worker, bit for bit: {np.array_equal(alone.x, result.x)}")
+    print(f"the same with one worker, bit for bit: {np.array_equal(alone.x, result.x)}")

@@ -1,9 +1,9 @@
-"""Tune a kernel ridge regression: eleven hyperparameters, 300 evaluations, several ways. Draws kernel_ridge.png.
+"""Tune the eleven hyperparameters of a kernel ridge regression with several methods. Draws kernel_ridge.png.
 
 The kernel exp(-sum_j (x_j - z_j)^2 / 2 l_j^2) has a length scale for each of the ten features of scikit-learn's
-diabetes data; with the regularization there are eleven variables, all logarithms. What is minimized is the
-leave-one-out error on 100 patients, which a formula gives exactly, and which is not convex. The other 342 patients say
-what it is worth. The paper names this application of Gaussian homotopy (Shao et al., 2019).
+diabetes data. With the regularization there are eleven variables, all logarithms. The objective is the leave-one-out
+error on 100 patients, which has an exact formula and is not convex. Each method has 300 evaluations. The other 342
+patients serve as the test set. The paper names this application of Gaussian homotopy (Shao et al., 2019).
 """
 
 import contextlib
@@ -34,11 +34,14 @@ STYLES = {
 
 
 class Spent(Exception):
-    """The evaluations are used up."""
+    """The budget is spent."""
 
 
 class Tuning:
-    """One split of the data: the leave-one-out error of hyperparameters, counted, and the best ones so far."""
+    """One split of the data.
+
+    It computes the leave-one-out error, counts the calls, and stores the best hyperparameters.
+    """
 
     def __init__(self, seed):
         X, y = load_diabetes(return_X_y=True)
@@ -55,12 +58,12 @@ class Tuning:
         return np.exp(-np.maximum(square, 0) / 2)
 
     def solve(self, x):
-        """The coefficients alpha = (K + lambda I)^-1 y, and the diagonal of that inverse."""
+        """Return the coefficients alpha = (K + lambda I)^-1 y, and the diagonal of that inverse."""
         inverse = np.linalg.inv(self.kernel(self.X, x[1:]) + np.exp(x[0]) * np.eye(TRAIN))
         return inverse @ self.y, np.diag(inverse)
 
     def __call__(self, x):
-        """The leave-one-out error: the mean of (alpha_i / inverse_ii)^2."""
+        """Return the leave-one-out error: the mean of (alpha_i / inverse_ii)^2."""
         if len(self.lowest) == EVALS:
             raise Spent
         alpha, diagonal = self.solve(np.asarray(x))
@@ -71,7 +74,7 @@ class Tuning:
         return error
 
     def test_error(self):
-        """The error on the patients that nothing was tuned on."""
+        """Return the error on the test set."""
         alpha, _ = self.solve(self.best)
         return float(np.mean((alpha @ self.kernel(self.X_test, self.best[1:]) - self.y_test) ** 2))
 
@@ -81,12 +84,12 @@ def by_auto(f, x0, seed):
 
 
 def by_auto_to_a_tenth(f, x0, seed):
-    # By default t falls to rounding. Hyperparameters need not be known to more than a tenth of a logarithm.
+    # By default t decays to the level of rounding. A tenth of a logarithm is accurate enough for hyperparameters.
     slgh.minimize(f, x0, bounds=BOUNDS, max_evals=EVALS, seed=seed, t_end=0.1)
 
 
 def by_zoslgh(f, x0, seed):
-    # The step was chosen from 1, 3, 10 and 30 on three splits that are not shown here (seeds 100 to 102).
+    # The step was chosen from 1, 3, 10 and 30 on three other splits (seeds 100 to 102).
     hand = {"t1": 1.5, "gamma": 0.95, "step": 10.0, "samples": 5}
     slgh.minimize(f, x0, method="zoslgh_r", bounds=BOUNDS, max_evals=EVALS, seed=seed, **hand)
 
@@ -110,7 +113,7 @@ def by_cma(f, x0, seed):
 
 
 def methods():
-    """All that is compared; CMA-ES where it is installed."""
+    """Return the methods. CMA-ES is included if it is installed."""
     found = {
         "slgh, auto": by_auto,
         "auto, t_end = 0.1": by_auto_to_a_tenth,
@@ -127,7 +130,7 @@ def methods():
 
 
 def compare():
-    """For each method the lowest error after each evaluation, (REPEATS, EVALS), and those on the other patients."""
+    """Return for each method the lowest error after each evaluation, (REPEATS, EVALS), and the test errors."""
     curves, tests = {}, {}
     for name, tune in methods().items():
         runs = []
@@ -136,7 +139,7 @@ def compare():
             x0 = np.random.default_rng([seed, 1]).uniform(LOW, HIGH)
             with contextlib.suppress(Spent):
                 tune(f, x0, seed)
-            f.lowest += f.lowest[-1:] * (EVALS - len(f.lowest))  # a method that stopped early has spent no more
+            f.lowest += f.lowest[-1:] * (EVALS - len(f.lowest))  # a method may stop before its budget is spent
             runs.append(f)
         curves[name] = np.array([f.lowest for f in runs])
         tests[name] = np.array([f.test_error() for f in runs])
@@ -144,7 +147,7 @@ def compare():
 
 
 def draw(curves, tests):
-    """Progress on the left; on the right where each split ended, full marks for medians."""
+    """Plot the progress (left) and the final errors of each split (right). Filled markers are medians."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=(1.2, 1))
     for k, name in enumerate(curves):
         color, dash = STYLES[name]
@@ -154,7 +157,7 @@ def draw(curves, tests):
             right.plot(np.median(values), y, mark, color=color, ms=7)
     left.set(xlabel="evaluations", ylabel="leave-one-out error, median", ylim=(0.4, 1.1), xlim=(0, EVALS))
     left.legend(fontsize=8, frameon=False, ncols=2, loc="upper right", handlelength=2.8)
-    right.set(xlabel="error: o leave-one-out, \u25a1 other patients", yticks=range(len(curves)))
+    right.set(xlabel="error: o leave-one-out, \u25a1 test set", yticks=range(len(curves)))
     right.set_yticklabels(list(curves))
     right.invert_yaxis()
     for ax in (left, right):
@@ -164,10 +167,10 @@ def draw(curves, tests):
 
 
 if __name__ == "__main__":
-    threadpool_limits(1)  # for matrices as small as these more threads only wait for each other
+    threadpool_limits(1)  # with such small matrices, several threads only wait for each other
     curves, tests = compare()
     print(f"Errors relative to the variance, median over {REPEATS} splits and starts, {EVALS} evaluations each:")
-    print(f"{'':18}{'leave-one-out':>15}{'other patients':>16}{'best of a split':>17}")
+    print(f"{'':18}{'leave-one-out':>15}{'test set':>16}{'best of a split':>17}")
     winners = np.argmin([curve[:, -1] for curve in curves.values()], axis=0)
     for k, name in enumerate(curves):
         low, test = np.median(curves[name][:, -1]), np.median(tests[name])

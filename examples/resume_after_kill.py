@@ -1,6 +1,6 @@
-"""Kill a run in the middle, without warning, and continue it: the result is that of the undisturbed run, bit for bit.
+"""Kill a run without warning, and resume it: the result equals that of an uninterrupted run, bit for bit.
 
-The file starts itself as another process, kills that after a while, and goes on from the checkpoint it left.
+This file starts itself in another process, kills that process, and resumes from the checkpoint that it left.
 """
 
 import subprocess
@@ -21,7 +21,7 @@ def rugged(x):
 
 
 def run(fun, checkpoint=None):
-    """Ten variables, nothing to tune; saved after every ten iterations."""
+    """Minimize in ten variables with the defaults, and save after every ten iterations."""
     saved = None if checkpoint is None else slgh.Checkpoint(path=checkpoint, every_iterations=10)
     return slgh.minimize(fun, np.full(10, 3.3), max_evals=EVALS, seed=7, checkpoint=saved)
 
@@ -32,7 +32,7 @@ def expensive(x):
 
 
 def start_and_kill():
-    """Another process begins the run; it is killed a second after its first checkpoint."""
+    """Start the run in another process, and kill it a second after its first checkpoint."""
     other = subprocess.Popen([sys.executable, __file__, "begin"])
     while not FILE.exists() and other.poll() is None:
         time.sleep(0.05)
@@ -45,10 +45,10 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["begin"]:
         run(expensive, FILE)
         sys.exit()
-    print(f"killed; the other process ended with code {start_and_kill()}")
+    print(f"killed: the other process ended with code {start_and_kill()}")
 
-    asked = []
-    continued = run(lambda x: asked.append(1) or rugged(x), FILE)
-    undisturbed = run(rugged)
-    print(f"continued: {len(asked)} of {continued.nfev} evaluations were left to do, f = {continued.fun:.6g}")
-    print(f"equal to the undisturbed run, bit for bit: {np.array_equal(continued.x, undisturbed.x)}")
+    calls = []
+    continued = run(lambda x: calls.append(1) or rugged(x), FILE)
+    uninterrupted = run(rugged)
+    print(f"resumed: {len(calls)} of {continued.nfev} evaluations were left, f = {continued.fun:.6g}")
+    print(f"equal to the uninterrupted run, bit for bit: {np.array_equal(continued.x, uninterrupted.x)}")

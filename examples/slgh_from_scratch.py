@@ -4,7 +4,7 @@ import numpy as np
 
 
 def slgh(F, x, t, *, beta, gamma, T, eta=None, floor=0.0):
-    """Algorithm 2, deterministic: SLGH_r, or SLGH_d where eta is given. F has grad(x, t) and trace(x, t)."""
+    """Run Algorithm 2, deterministic: SLGH_r, or SLGH_d if eta is given. F has grad(x, t) and trace(x, t)."""
     for _ in range(T):
         G_x = F.grad(x, t)
         if eta is None:  # SLGH_r
@@ -16,7 +16,7 @@ def slgh(F, x, t, *, beta, gamma, T, eta=None, floor=0.0):
 
 
 def zoslgh(f, x, t, directions, *, beta, gamma, eta=None, floor=0.0):
-    """Algorithm 3, deterministic, M directions an iteration: `directions` (T, M, d) are drawn from N(0, I)."""
+    """Run Algorithm 3, deterministic, with M directions per iteration: `directions` (T, M, d) from N(0, I)."""
     d = len(x)
     for u in directions:
         rise = np.array([f(x + t * u_i) for u_i in u]) - f(x)
@@ -31,7 +31,7 @@ def zoslgh(f, x, t, directions, *, beta, gamma, eta=None, floor=0.0):
 
 
 class Rosenbrock:
-    """The smoothed Rosenbrock function as the paper prints it, F(x, y, t), and its derivatives."""
+    """The smoothed Rosenbrock function as printed in the paper, F(x, y, t), and its derivatives."""
 
     def value(self, x, t):
         x, y = x

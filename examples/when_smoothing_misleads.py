@@ -1,7 +1,7 @@
-"""A gallery of functions on which Gaussian homotopy goes wrong, and what it then looks like: misleads_*.png.
+"""Draw functions on which Gaussian homotopy fails: misleads_*.png.
 
-Each function below measures one failure, draws it, and says in a line what came out. docs/when_smoothing_misleads.md
-tells why, how to notice, and what to do.
+Each function below measures one failure, draws it, and prints the result in a line. docs/when_smoothing_misleads.md
+explains the reasons, the symptoms and the remedies.
 """
 
 import matplotlib as mpl
@@ -16,13 +16,13 @@ from slgh.problems.wells import Wells
 from slgh.smoothing import Quadrature
 
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "black", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-"""Okabe and Ito's colors, which everybody can tell apart."""
+"""Colors of Okabe and Ito, which are safe for color-blind readers."""
 
 CONTOURS = {"colors": "0.7", "linewidths": 0.7}
 
 
 def panels(titles, **options):
-    """A figure 1200 pixels wide with a panel for each title."""
+    """Create a figure 1200 pixels wide with a panel for each title."""
     figure, axes = plt.subplots(1, len(titles), figsize=(8, 3.3), layout="constrained", **options)
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title, fontsize=9.5)
@@ -34,12 +34,12 @@ def panels(titles, **options):
 
 
 def legend(ax, **where):
-    """Names of the lines, legible over what they cover."""
+    """Add a legend with a white background."""
     ax.legend(fontsize=8, edgecolor="none", framealpha=0.85, **where)
 
 
 def at(F, x, t):
-    """F at points of one variable, all at the same t."""
+    """Evaluate F at points of one variable, all at the same t."""
     return F.value(x[:, None], np.full(len(x), float(t)))
 
 
@@ -84,7 +84,7 @@ def himmelblau():
 
 
 def hole():
-    """A hole that strong smoothing fills: where t is when x comes by decides."""
+    """A hole that strong smoothing fills: the value of t when x passes the hole decides."""
     problem = slgh.problems.hole()
     F = Quadrature(problem.fun, nodes=24)
     common = {"t1": 5.0, "step": 0.01, "max_iter": 1000, "history": "x"}
@@ -112,7 +112,7 @@ def hole():
 
 
 def narrow():
-    """A narrow deep well beside a broad shallow one: smoothing weighs depth by volume."""
+    """A narrow deep well beside a broad shallow one: smoothing weights depth by volume."""
     depth, width, apart = np.array([1.0, 0.6]), np.array([0.4, 1.6]), 4.0
 
     def pair(d):
@@ -147,7 +147,7 @@ def narrow():
 
 
 def flat():
-    """A bounded function far from its wells: the gradient of F vanishes at every radius, and a fixed step with it."""
+    """A bounded function far from its wells: the gradient of F vanishes at every radius, and so does a fixed step."""
     figure, (left, right) = panels(
         ["Gradient of F at the start, 6 from the well", "Way of SLGH_r, 500 iterations, step 0.1"]
     )
@@ -165,7 +165,7 @@ def flat():
             ways.append(np.linalg.norm(end.x - start))
         right.plot(tried, ways, "o-", color=color, lw=1.6, ms=4, label=f"d = {d}")
         auto = slgh.minimize(problem.fun, start, t1=2.0, max_evals=2000, seed=0, vectorized=True, history=0)
-        told.append(f"d = {d}: SLGH_r moves {max(ways):.2g} at most, auto finds f = {auto.fun:.3f}")
+        told.append(f"d = {d}: SLGH_r moves at most {max(ways):.2g}, auto finds f = {auto.fun:.3f}")
     left.set(xlabel="t", ylabel="|grad F|", xscale="log", yscale="log", ylim=(1e-12, 1))
     right.axhline(6, color=BLACK, lw=0.8)
     right.annotate("the deep well", (0.5, 6), (0, -11), textcoords="offset points", fontsize=8)
@@ -176,7 +176,7 @@ def flat():
 
 
 class Walls:
-    """f(x) = exp(3x) + exp(-x) and its smoothing, whose minimum lies at -log(3)/4 - t^2."""
+    """f(x) = exp(3x) + exp(-x) and its smoothing. The minimum lies at -log(3)/4 - t^2."""
 
     def value(self, x, t):
         return np.exp(3 * x[..., 0] + 4.5 * t * t) + np.exp(-x[..., 0] + t * t / 2)
@@ -193,7 +193,7 @@ class Walls:
 
 
 def walls():
-    """Steep walls: they are what F sees, its minimum runs away from them, and the step of f is too long for F."""
+    """Steep walls dominate F: its minimum moves away from them, and the step size of f is too long for F."""
     F, best = Walls(), -np.log(3) / 4
     logarithm = Quadrature(lambda x: np.log(np.exp(3 * x[..., 0]) + np.exp(-x[..., 0])))
     common = {"method": "slgh_r", "gamma": 0.97, "max_iter": 300, "history": "x"}
@@ -222,7 +222,7 @@ def walls():
 
 
 def waves():
-    """A wave whose height varies: beyond the wavelength its mean is 0, and which trough is deepest is lost."""
+    """A wave whose height varies: at radii above the wavelength its mean is 0, and the deepest trough is lost."""
 
     def packet(x):
         return -np.cos(2 * np.pi * x[..., 0]) * np.exp(-(x[..., 0] ** 2) / 8)
@@ -271,7 +271,7 @@ def valley(x):
 
 
 def box():
-    """A minimum near the wall of a box: smoothing pushes it out, and mirrors at the wall hold it there."""
+    """A minimum near the wall of a box: smoothing pushes it outside, and reflection holds it at the wall."""
 
     def mirrored(x):
         inside = np.mod(x, 2)
@@ -320,7 +320,7 @@ def box():
 
 
 def cooling():
-    """t falls too fast: x is left in the next ripple; too slowly: the run ends before t does."""
+    """If t decays too fast, x stays in a ripple. If it decays too slowly, the run ends before t is small."""
     problem, gammas, T = slgh.problems.ackley(10), 1 - np.geomspace(0.1, 1e-4, 10), 500
     starts = np.tile(problem.x0, (8, 1))
     common = {"batched": True, "vectorized": True, "seed": 0, "history": 0}
@@ -351,7 +351,7 @@ def cooling():
 
 
 def noise():
-    """Ten directions: rounding below a certain t, the number of variables above it, and the curvature far above."""
+    """Error with ten directions: rounding at small t, the number of variables above, and the curvature at large t."""
     rng, radii, M = np.random.default_rng(0), np.geomspace(1e-7, 3, 40), 10
     figure, (left, right) = panels(["Forward differences", "Antithetic pairs"], sharey=True)
     told = []
@@ -384,7 +384,7 @@ def noise():
 
 
 def conditioning():
-    """A quadratic is smoothed into itself and a constant: its long valley stays as long."""
+    """A smoothed quadratic is the quadratic plus a constant: its long valley stays long."""
     d, evals = 10, 3000
     figure, (left, right) = panels(["f and F(., 1): the same contours", f"{d} variables, {evals} evaluations"])
     grid = np.stack(np.meshgrid(np.linspace(-2, 2, 100), np.linspace(-2, 2, 100)), axis=-1)
