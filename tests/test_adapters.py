@@ -196,10 +196,10 @@ def test_it_is_the_attack_itself_that_runs(by_host: Callable[..., Found], model:
 )
 def test_the_defaults_are_those_of_the_attack(module: str, name: str) -> None:
     pytest.importorskip(module)
-    ours = inspect.signature(getattr(importlib.import_module(f"slgh.attack.adapters.{module}"), name)).parameters
-    theirs = inspect.signature(attack).parameters
+    parameters = inspect.signature(getattr(importlib.import_module(f"slgh.attack.adapters.{module}"), name)).parameters
+    expected = inspect.signature(attack).parameters
     for each in ("method", "max_queries", "max_iter", "stop"):
-        assert ours[each].default == theirs[each].default
+        assert parameters[each].default == expected[each].default
 
 
 @each_host
@@ -468,8 +468,8 @@ class TestTorchattacks:
         from slgh.attack.adapters.torchattacks import SLGH
 
         x, y = easy_images()
-        ours = SLGH(model, max_queries=500, **FAST)
-        found = torchattacks.MultiAttack([torchattacks.VANILA(model), ours])(x, y)
+        own = SLGH(model, max_queries=500, **FAST)
+        found = torchattacks.MultiAttack([torchattacks.VANILA(model), own])(x, y)
         assert (model(found).argmax(dim=1) != y).all()
 
 

@@ -149,7 +149,7 @@ def test_a_step_whose_differences_take_several_requests_is_one_row(monkeypatch: 
     several = minimize(valley, np.full(8, -1.0), max_evals=600, history="x", **LOCAL)
     n = len(one.history["x"])
     np.testing.assert_array_equal(several.history["x"][:n], one.history["x"])
-    assert len(several.history["x"]) <= n + 1, "the last step may have been begun"
+    assert len(several.history["x"]) <= n + 1, "the last step may have started"
     assert several.history["nfev"][0] == 1 + 1 + 3, "the start, and the first three of eight differences"
 
 
@@ -187,7 +187,7 @@ def test_few_variables_on_a_short_budget_are_left_to_quadratic_models(fun: Point
             return end.value
 
     (x, low, _), n = answered(talk(), fun)
-    assert set(sizes) == {1}, "quadratic models take no differences"
+    assert set(sizes) == {1}, "quadratic models use no differences"
     assert n <= budget
     assert low == fun(x) < 1 + 1e-5
 

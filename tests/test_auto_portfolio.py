@@ -126,7 +126,7 @@ def sizes_of(message: str) -> tuple[bool, bool]:
 def test_phases_are_chosen(phases: Any, done: tuple[bool, bool]) -> None:
     run = minimize(waves, np.full(4, 3.3), max_evals=1500, phases=phases)
     assert sizes_of(run.message) == done
-    assert ("f looked rugged" in run.message) == ("landscape" in phases and all(done)), "there is a choice to make"
+    assert ("f looked rugged" in run.message) == ("landscape" in phases and all(done)), "the landscape matters"
     t = run.history["t"]
     assert ((t > 0).any(), (t == 0).any()) == done
 

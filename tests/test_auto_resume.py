@@ -53,7 +53,7 @@ def test_a_run_broken_off_by_an_exception_is_continued_bit_for_bit(fun: Point, t
             resumable(Counted(fun, at, Stopper), checkpoint=file)
         rest = Counted(fun)
         assert_same_run(resumable(rest, checkpoint=file), uninterrupted(fun))
-        assert len(rest.values) < uninterrupted(fun).nfev - at + 100, "what was answered is not asked again"
+        assert len(rest.values) < uninterrupted(fun).nfev - at + 100, "known values are not evaluated again"
 
 
 @pytest.mark.parametrize("fun", [valley, cliff])

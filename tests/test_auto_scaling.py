@@ -80,4 +80,4 @@ def test_by_ranks_only_the_order_of_values_matters(fun: Point, bounded: bool) ->
         lambda x: (fun(x) + 1) ** 3, np.full(5, -1.3), **options | {"values": "raw", "method": "scale_free"}
     )
     raw = minimize(lambda x: fun(x) + 1, np.full(5, -1.3), **options | {"values": "raw", "method": "scale_free"})
-    assert not np.array_equal(other.x, raw.x), "raw values do see the difference"
+    assert not np.array_equal(other.x, raw.x), "raw values differ"

@@ -83,7 +83,7 @@ def test_problems_end_at_the_target_as_on_numpy(case: Case, library: str, monkey
     result = compare(monkeypatch, case, library, starts(6), target=1.0 if case.stochastic else 0.5)
     ended = result.status == slgh.Status.TARGET
     assert ended.any()
-    assert len(set(result.nit[ended])) > 1, "problems must end at different iterations for this test to mean anything"
+    assert len(set(result.nit[ended])) > 1, "the test is meaningful only if problems end at different iterations"
 
 
 def cliff(x: Any, *extra: Any) -> Any:
@@ -115,8 +115,8 @@ def test_the_callback_sees_and_stops_as_on_numpy(library: str, monkeypatch: Any)
     result = compare(monkeypatch, CASES["zoslgh_d"], library, starts(2), callback=callback)
     assert (result.status == slgh.Status.CALLBACK).all()
     assert len(rows) == 34
-    for mine, theirs in zip(rows[17:], rows[:17], strict=True):
-        for a, b in zip(mine, theirs, strict=True):
+    for one, other in zip(rows[17:], rows[:17], strict=True):
+        for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 

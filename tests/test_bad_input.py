@@ -265,10 +265,10 @@ def test_a_function_may_reuse_the_array_it_returns() -> None:
         "n0": 3,
         "eps0": 0.1,
     }
-    ours = slgh.minimize(frugal, [1.0, 2.0], method="zogradopt", **options)
+    found = slgh.minimize(frugal, [1.0, 2.0], method="zogradopt", **options)
     expected = slgh.minimize(fun, [1.0, 2.0], method="zogradopt", **options)
-    np.testing.assert_array_equal(ours.x, expected.x)
-    np.testing.assert_array_equal(ours.history["fun"], expected.history["fun"])
+    np.testing.assert_array_equal(found.x, expected.x)
+    np.testing.assert_array_equal(found.history["fun"], expected.history["fun"])
 
 
 @pytest.mark.parametrize("vectorized", [True, False])

@@ -31,17 +31,17 @@ def run(method: str, **options: Any) -> slgh.Result:
 
 def test_spsa() -> None:
     M, a, c = 2, 0.2, 0.1
-    ours = run("spsa", step=a, t1=c, samples=M)
+    result = run("spsa", step=a, t1=c, samples=M)
     x, A = X0, 0.1 * T
     for k, u in enumerate(directions(M)):
         a_k, c_k = a / (k + 1 + A) ** 0.602, c / (k + 1) ** 0.101
         delta = np.sign(u)
         g = np.mean([(f(x + c_k * s) - f(x - c_k * s)) / (2 * c_k * s) for s in delta], axis=0)
         x = x - a_k * g
-        assert ours.history["t"][k] == pytest.approx(c_k, rel=1e-14)
-    np.testing.assert_allclose(ours.x, x, rtol=1e-12)
-    assert ours.fun < f(X0) - 5
-    assert ours.nfev == 2 * M * T + 1
+        assert result.history["t"][k] == pytest.approx(c_k, rel=1e-14)
+    np.testing.assert_allclose(result.x, x, rtol=1e-12)
+    assert result.fun < f(X0) - 5
+    assert result.nfev == 2 * M * T + 1
 
 
 def test_the_offset_of_spsa_is_a_tenth_of_the_iterations_that_the_budget_allows() -> None:
@@ -55,7 +55,7 @@ def test_the_offset_of_spsa_is_a_tenth_of_the_iterations_that_the_budget_allows(
 
 def test_openai_es() -> None:
     M, sigma, step = 4, 0.3, 0.05
-    ours = run("openai_es", step=step, t1=sigma, samples=M)
+    result = run("openai_es", step=step, t1=sigma, samples=M)
     x, m, v = X0, np.zeros(D), np.zeros(D)
     for k, u in enumerate(directions(M), 1):
         both = np.concatenate([u, -u])
@@ -63,25 +63,25 @@ def test_openai_es() -> None:
         g = shaped @ both / (2 * M * sigma)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         x = x - step * (m / (1 - 0.9**k)) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)
-    np.testing.assert_allclose(ours.x, x, rtol=1e-10)
-    assert ours.fun < f(X0) - 5
-    assert ours.nfev == 2 * M * T + 1
+    np.testing.assert_allclose(result.x, x, rtol=1e-10)
+    assert result.fun < f(X0) - 5
+    assert result.nfev == 2 * M * T + 1
 
 
 @pytest.mark.parametrize("halving", [None, 50.0, 1000.0])
 def test_power_gs(halving: float | None) -> None:
     M, sigma, N, step = 8, 0.5, 0.7, 0.1
-    ours = run("power_gs", step=step, t1=sigma, samples=M, sharpness=N, halving=halving)
+    result = run("power_gs", step=step, t1=sigma, samples=M, sharpness=N, halving=halving)
     x = X0
     for k, u in enumerate(directions(M)):
         ascent = np.mean([np.exp(-N * f(x + sigma * e)) * e for e in u], axis=0)
         fallen = 1.0 if halving is None else halving / (halving + k)
         x = x + step * fallen * ascent / np.linalg.norm(ascent)
-    np.testing.assert_allclose(ours.x, x, rtol=1e-10)
-    assert ours.fun < f(X0) - 5
-    assert ours.nfev == M * T + 1
+    np.testing.assert_allclose(result.x, x, rtol=1e-10)
+    assert result.fun < f(X0) - 5
+    assert result.nfev == M * T + 1
     if halving == 1000.0:
-        np.testing.assert_array_equal(run("power_gs", step=step, t1=sigma, samples=M, sharpness=N).x, ours.x)
+        np.testing.assert_array_equal(run("power_gs", step=step, t1=sigma, samples=M, sharpness=N).x, result.x)
 
 
 def test_power_gs_scales_with_its_sharpness() -> None:

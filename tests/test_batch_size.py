@@ -240,5 +240,5 @@ def test_jax_arrays_are_refused() -> None:
 @pytest.mark.slow
 def test_a_stream_on_torch_is_that_of_numpy() -> None:
     options: dict[str, Any] = {"batched": True, "batch_size": 2, "max_iter": 9}
-    ours = CASES["zoslgh_r"].run(to_library(starts(5), "torch"), **options)
-    assert np.allclose(ours.x.numpy(), CASES["zoslgh_r"].run(starts(5), **options).x, rtol=1e-12)
+    found = CASES["zoslgh_r"].run(to_library(starts(5), "torch"), **options)
+    assert np.allclose(found.x.numpy(), CASES["zoslgh_r"].run(starts(5), **options).x, rtol=1e-12)

@@ -190,14 +190,14 @@ def test_a_run_killed_in_the_middle_of_a_write_is_continued_bit_for_bit(tmp_path
     killed = child("mid-write", tmp_path / "run", 60)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
-    assert list(tmp_path.glob("run.*.tmp")), "the half-written file is there"
+    assert list(tmp_path.glob("run.*.tmp")), "there is a half-written file"
     found = checkpoint.read(tmp_path / "run")
     assert found is not None
     meta, _ = found
     assert 0 < meta["k"] < 60
     resumed, _ = child("plain", tmp_path / "run", 60).communicate()
     assert resumed == plain
-    assert not list(tmp_path.glob("*.tmp")), "and was cleared away"
+    assert not list(tmp_path.glob("*.tmp")), "it was removed"
 
 
 @pytest.mark.slow
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
         file.write_bytes(whole[:size])
         with pytest.raises(ValueError, match="is not a whole checkpoint"):
             CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
-        assert file.read_bytes() == whole[:size], "and is left as it is"
+        assert file.read_bytes() == whole[:size], "it is unchanged"
 
 
 def test_any_other_file_is_an_error(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ LABELS = np.zeros(5, int)
 OWN = ["--model", "mine.py:halves", "--inputs", "mine.npz"]
 METHOD = ["--method", "zoslgh_r", "--t1", "0.05", "--step", "2e-4"]
 QUICK = [*METHOD, "--max-iter", "200", "--stop", "first-success", "--seed", "3"]
-OURS = ["--method", "zoadamm", "--samples", "4", "--seed", "0", "--max-iter", "12"]
+SHORT_ATTACK = ["--method", "zoadamm", "--samples", "4", "--seed", "0", "--max-iter", "12"]
 """A few iterations on the network of the package."""
 
 
@@ -181,7 +181,7 @@ def block(text: str) -> dict[str, str]:
 
 
 def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path) -> None:
-    result = run("--data", "mnist", "--images", "2", *OURS)
+    result = run("--data", "mnist", "--images", "2", *SHORT_ATTACK)
     assert result.exit_code == 0, result.output
     shown = block(result.stdout)
     assert shown["attack"] == "2 images of the test set of MNIST, seen by our network"
@@ -200,7 +200,7 @@ def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path)
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
 def test_the_json_is_what_the_library_returns(data: str) -> None:
     number = {"mnist": 4, "cifar10": 12}[data]
-    arguments = [*OURS, "--ids", f"{number},3", "--stop", "end", "--history"]
+    arguments = [*SHORT_ATTACK, "--ids", f"{number},3", "--stop", "end", "--history"]
     found = attack("--data", data, *arguments)
     some = shipped_images(data).take([number, 3])
     params = PAPER[data].parameters("zoadamm") | {"samples": 4}
@@ -248,7 +248,7 @@ def test_the_default_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_targeted_attack_leaves_out_the_images_of_the_class_itself() -> None:
-    by_number = attack("--target", "2", "--images", "2", *OURS)
+    by_number = attack("--target", "2", "--images", "2", *SHORT_ATTACK)
     assert column(by_number, "id") == [0, 2]
     assert by_number["target"] == 2
     by_name = attack("--data", "cifar10", "--target", "ship", "--images", "1", "--method", "zosgd", "--max-iter", "1")
@@ -262,7 +262,7 @@ def test_other_weights_and_images_that_are_misclassified(folder: Path) -> None:
     )
     labels = shipped_images("mnist").labels
     wrong = np.flatnonzero(labels != first)[:2]
-    result = run("--weights", "w.safetensors", "--ids", ",".join(map(str, wrong)), *OURS)
+    result = run("--weights", "w.safetensors", "--ids", ",".join(map(str, wrong)), *SHORT_ATTACK)
     assert result.exit_code == 2
     assert result.stdout.count(Outcome.MISCLASSIFIED.value) >= 2
     assert result.stderr == (
@@ -276,7 +276,7 @@ def test_whole_test_sets_are_read_from_a_folder(folder: Path) -> None:
     x, y = np.zeros((10_000, 28, 28), np.uint8), np.zeros(10_000, np.uint8)
     x[1234], y[1234] = some.images[1, 0], some.labels[1]
     np.savez(folder / "mnist_test.npz", x=x, y=y)
-    found = attack("--folder", ".", "--ids", "1234", *OURS)
+    found = attack("--folder", ".", "--ids", "1234", *SHORT_ATTACK)
     assert (column(found, "id"), column(found, "label")) == ([1234], [2])
 
 
@@ -320,7 +320,7 @@ def test_ones_own_model_is_fooled(arguments: list[str], folder: Path) -> None:
 
 def test_a_public_set_is_scaled_to_the_range_that_ones_own_model_reads() -> None:
     result = run(
-        "--model", "mine.py:ten", "--data", "mnist", "--pixels", "0,1", "--images", "100", *OURS, "--json", "-"
+        "--model", "mine.py:ten", "--data", "mnist", "--pixels", "0,1", "--images", "100", *SHORT_ATTACK, "--json", "-"
     )
     found = json.loads(result.stdout)
     seen = (shipped_images("mnist").images[:, 0] / 255).sum(1)[:, 5:15].argmax(1)
@@ -674,7 +674,7 @@ def test_a_trained_network_can_be_attacked(folder: Path, small_sets: list[Any]) 
     right = (trained(torch.tensor(some.pixels())).argmax(1).numpy() == some.labels).mean()
     assert found["test_accuracy"] == right
     assert lines[-1].split(maxsplit=1)[1] == "slgh attack --data mnist --weights w.safetensors"
-    assert run("--weights", "w.safetensors", *OURS).exit_code in (0, 2)
+    assert run("--weights", "w.safetensors", *SHORT_ATTACK).exit_code in (0, 2)
     assert {p.name for p in folder.iterdir()} >= {"w.safetensors", "t.json"}
     assert not list(folder.glob("*unfinished*"))
 

@@ -336,7 +336,7 @@ def test_every_method_runs(method: str) -> None:
     assert (found["njev"] > 0) == (method in asked)
 
 
-def ours(fun: Any, x0: Any, **options: Any) -> Any:
+def minimize_in_python(fun: Any, x0: Any, **options: Any) -> Any:
     return slgh.minimize(fun, x0, seed=3, **options)
 
 
@@ -344,16 +344,18 @@ ROSENBROCK = "100*(y - x**2)**2 + (1 - x)**2"
 SAME: dict[str, tuple[str, Any]] = {
     "auto on a closed form": (
         f"'{ROSENBROCK}' --x0 -3,2 --max-evals 300",
-        lambda: ours(slgh.smooth(ROSENBROCK), [-3.0, 2.0], max_evals=300),
+        lambda: minimize_in_python(slgh.smooth(ROSENBROCK), [-3.0, 2.0], max_evals=300),
     ),
     "slgh_r": (
         f"'{ROSENBROCK}' --x0=-3,2 --method slgh_r --t1 1.5 --gamma 0.9 --step 1e-4 --max-iter 99",
-        lambda: ours(slgh.smooth(ROSENBROCK), [-3.0, 2.0], method="slgh_r", t1=1.5, gamma=0.9, step=1e-4, max_iter=99),
+        lambda: minimize_in_python(
+            slgh.smooth(ROSENBROCK), [-3.0, 2.0], method="slgh_r", t1=1.5, gamma=0.9, step=1e-4, max_iter=99
+        ),
     ),
     "values of a formula": (
         "'x**2 + abs(y)' --x0 1,2 --method zoslgh_r --t1 1 --step 1e-2 --max-iter 99 --set update=adam --samples 4 "
         "--bounds -3:3,0:",
-        lambda: ours(
+        lambda: minimize_in_python(
             slgh.smooth("x**2 + abs(y)").fun,
             [1.0, 2.0],
             vectorized=True,
@@ -368,23 +370,23 @@ SAME: dict[str, tuple[str, Any]] = {
     ),
     "values of a formula without a closed form": (
         "'log(1 + x**2)' --x0 3",
-        lambda: ours(lambda x: np.log(x[..., 0] ** 2 + 1), [3.0], vectorized=True),
+        lambda: minimize_in_python(lambda x: np.log(x[..., 0] ** 2 + 1), [3.0], vectorized=True),
     ),
     "a formula by quadrature": (
         "'log(1 + x**2)' --x0 3 --fallback quadrature --max-evals 100",
-        lambda: ours(slgh.smooth("log(1 + x**2)", fallback="quadrature"), [3.0], max_evals=100),
+        lambda: minimize_in_python(slgh.smooth("log(1 + x**2)", fallback="quadrature"), [3.0], max_evals=100),
     ),
     "a problem": (
         "rosenbrock --d 4 --max-evals 300",
-        lambda: ours(slgh.problems.rosenbrock(4).smooth, slgh.problems.rosenbrock(4).x0, max_evals=300),
+        lambda: minimize_in_python(slgh.problems.rosenbrock(4).smooth, slgh.problems.rosenbrock(4).x0, max_evals=300),
     ),
     "a Python function": (
         "--fun mine:sphere --x0 0 --d 3 --target 1e-3",
-        lambda: ours(lambda x: float(np.sum((x - 1.0) ** 2)), np.zeros(3), target=1e-3),
+        lambda: minimize_in_python(lambda x: float(np.sum((x - 1.0) ** 2)), np.zeros(3), target=1e-3),
     ),
     "a file's function, vectorized, with its gradient": (
         "--fun mine.py:spheres --grad mine.py:sphere_grad --vectorized --x0 0,0",
-        lambda: ours(
+        lambda: minimize_in_python(
             lambda x: np.sum((x - 1.0) ** 2, axis=-1), np.zeros(2), grad=lambda x: 2 * (x - 1.0), vectorized=True
         ),
     ),
@@ -430,7 +432,7 @@ def test_the_block_says_what_auto_saw_and_did() -> None:
     local = run("minimize", "(x - 1)**2 + y**2", "--x0", "3,2", *QUICK, "--set", "phases=local_search").stdout
     assert re.search(r"^status +completed: .* 1 local search\.$", local, re.MULTILINE)
     assert not re.search(r"^t ", local, re.MULTILINE), "there was no t"
-    assert "t1=2.54951" in local, "it is what a homotopy would have begun with"
+    assert "t1=2.54951" in local, "the first t of a homotopy"
 
 
 def test_counts_may_be_written_with_an_exponent() -> None:

@@ -132,7 +132,7 @@ def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
         np.testing.assert_array_equal(record["array"], [i, np.inf])
     third = Counted()
     start(third, tmp_path, monkeypatch)
-    assert third.ran == [1, 1, 1], "a run that has ended is not continued"
+    assert third.ran == [1, 1, 1], "a finished run is not continued"
 
 
 @pytest.mark.parametrize("change", ["code", "damage"])
@@ -299,8 +299,8 @@ DOCS = Path(__file__).parent.parent / "docs" / "reproduced"
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
 
 
-def compare(ours: str, documented: str) -> None:
+def compare(printed: str, documented: str) -> None:
     """Compare texts. Figures may differ in rounding between processors."""
-    assert NUMBER.sub("#", ours) == NUMBER.sub("#", documented)
-    found, expected = ([float(n) for n in NUMBER.findall(text)] for text in (ours, documented))
+    assert NUMBER.sub("#", printed) == NUMBER.sub("#", documented)
+    found, expected = ([float(n) for n in NUMBER.findall(text)] for text in (printed, documented))
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)

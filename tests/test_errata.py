@@ -62,8 +62,8 @@ class TestTables:
         assert max(found["rounded"], found["truncated"]) < found["within"] == found["figures"]
 
     def test_one_stopping_rule_gives_gradopt_s_figures(self) -> None:
-        ours, *others = tables.gradopt_rule.measure(no_tick, slow=False).found.values()
-        assert list(ours.values()) == pytest.approx([14.14, 80.51], abs=0.01)
+        own, *others = tables.gradopt_rule.measure(no_tick, slow=False).found.values()
+        assert list(own.values()) == pytest.approx([14.14, 80.51], abs=0.01)
         for other in others:
             assert abs(other["himmelblau GradOpt 0.5"] - 14.14) > 0.1
 

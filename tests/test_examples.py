@@ -32,7 +32,7 @@ SCRATCH = load("slgh_from_scratch")
 def test_algorithm_2(eta: float | None) -> None:
     x0 = np.array([-3.0, 2.0])
     options: dict[str, Any] = {} if eta is None else {"eta": eta}
-    ours = slgh.minimize(
+    result = slgh.minimize(
         slgh.problems.rosenbrock().smooth,
         x0,
         method="slgh_r" if eta is None else "slgh_d",
@@ -44,15 +44,15 @@ def test_algorithm_2(eta: float | None) -> None:
         **options,
     )
     x, t = SCRATCH.slgh(SCRATCH.Rosenbrock(), x0, 1.5, beta=1e-4, gamma=0.99, T=500, eta=eta, floor=1e-3)
-    np.testing.assert_allclose(ours.x, x, rtol=1e-9)
-    assert ours.t == pytest.approx(t, rel=1e-12)
+    np.testing.assert_allclose(result.x, x, rtol=1e-9)
+    assert result.t == pytest.approx(t, rel=1e-12)
 
 
 @pytest.mark.parametrize("eta", [None, 1e-2])
 def test_algorithm_3(eta: float | None) -> None:
     T, M, problem = 300, 7, slgh.problems.hole(3)
     options: dict[str, Any] = {} if eta is None else {"eta": eta}
-    ours = slgh.minimize(
+    result = slgh.minimize(
         problem.fun,
         problem.x0,
         method="zoslgh_r" if eta is None else "zoslgh_d",
@@ -67,8 +67,8 @@ def test_algorithm_3(eta: float | None) -> None:
     )
     u = NumpyNoise(entropies(4, 1), 3, np.float64).normal(T * M).reshape(T, M, 3)
     x, t = SCRATCH.zoslgh(problem.fun, problem.x0, 5.0, u, beta=0.01, gamma=0.995, eta=eta, floor=1e-3)
-    np.testing.assert_allclose(ours.x, x, rtol=1e-8)
-    assert ours.t == pytest.approx(t, rel=1e-8)
+    np.testing.assert_allclose(result.x, x, rtol=1e-8)
+    assert result.t == pytest.approx(t, rel=1e-8)
 
 
 @pytest.mark.slow

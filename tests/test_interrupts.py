@@ -195,7 +195,7 @@ def test_answers_survive_a_function_that_keeps_raising(options: dict[str, Any], 
     np.testing.assert_array_equal(result.x, undisturbed.x)
     assert (result.fun, result.nfev) == (undisturbed.fun, undisturbed.nfev)
     assert failures > 20
-    assert len(fun.answered) == result.nfev, "no answer was asked for twice"
+    assert len(fun.answered) == result.nfev, "no point was evaluated twice"
 
 
 def test_a_gradient_that_raises_is_resumed_with_the_values_before_it(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from cases import CASES, SAMPLES, Case, assert_same, every_method, fun, grad, st
 
 
 def test_every_method_of_the_registry_has_a_case() -> None:
-    assert {case.method for case in CASES.values()} == set(slgh.METHODS) - {"auto"}, "whose tests are test_auto_*.py"
+    assert {case.method for case in CASES.values()} == set(slgh.METHODS) - {"auto"}, (
+        "auto has its own tests, test_auto_*.py"
+    )
 
 
 @every_method

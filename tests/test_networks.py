@@ -174,8 +174,8 @@ def test_the_first_dense_layer_of_keras_reads_the_channels_last(tmp_path: Path) 
     np.savez(tmp_path / "keras.npz", **arrays)
     made = network("mnist", weights=tmp_path / "keras.npz")
     h = torch.randn(3, 64, 4, 4, generator=torch.Generator().manual_seed(0))
-    theirs = h.permute(0, 2, 3, 1).flatten(1) @ torch.from_numpy(arrays["dense1_kernel"]) + made.dense1.bias
-    torch.testing.assert_close(made.dense1(h.flatten(1)), theirs, rtol=1e-4, atol=1e-4)
+    expected = h.permute(0, 2, 3, 1).flatten(1) @ torch.from_numpy(arrays["dense1_kernel"]) + made.dense1.bias
+    torch.testing.assert_close(made.dense1(h.flatten(1)), expected, rtol=1e-4, atol=1e-4)
 
 
 # Bad input

@@ -166,7 +166,7 @@ def test_surfaces_are_drawn_side_by_side() -> None:
     panels = [Panel(title="f", fun=HIMMELBLAU.fun), Panel(title="g", fun=lambda x: -HIMMELBLAU.fun(x))]
     figure = surfaces(panels, ((-5, 5), (-5, 5)), points=20)
     assert [ax.get_title() for ax in figure.axes] == ["f", "g"]
-    assert b"<image" in as_bytes(figure, "svg"), "thousands of facets are pixels"
+    assert b"<image" in as_bytes(figure, "svg"), "thousands of facets are rasterized"
 
 
 def test_curves_show_the_median_and_the_band() -> None:

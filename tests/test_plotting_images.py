@@ -74,7 +74,7 @@ def test_grey_images_stand_above_their_signed_difference(shape: tuple[int, ...],
         top, middle, bottom = figure.axes[3 * i : 3 * i + 3]
         assert_allclose(drawn(top).get_array(), scaled[0][i])
         assert_allclose(drawn(middle).get_array(), scaled[1][i])
-        assert drawn(top).get_clim() == drawn(middle).get_clim() == (0, 1), "black is the lowest pixel there can be"
+        assert drawn(top).get_clim() == drawn(middle).get_clim() == (0, 1), "black is the lowest possible pixel"
         assert_allclose(drawn(bottom).get_array(), (scaled[1] - scaled[0])[i])
         assert drawn(bottom).get_clim() == (-scale, scale), "one scale for all, around 0"
         assert drawn(bottom).get_cmap().name == "RdBu_r"
@@ -240,7 +240,7 @@ def test_plot_draws_the_course_of_an_attack() -> None:
 
     found = fool(IMAGES, stop="end")
     figure = slgh.plot(found, title="an attack")
-    assert figure.number in plt.get_fignums(), "one of pyplot's, as for runs"
+    assert figure.number in plt.get_fignums(), "a figure of pyplot, as for runs"
     lines = [line for line in figure.axes[0].lines if line.get_marker() != "o"]
     assert len(lines) == 2
     assert_array_equal(lines[0].get_ydata(), found.history["distortion"][:, 0])

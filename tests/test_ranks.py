@@ -79,7 +79,7 @@ def test_ranks_are_among_all_samples_of_a_minibatch_that_is_asked_in_chunks(libr
     run = slgh.minimize(
         bowl, to_library(np.ones(d), library), method="openai_es", t1=0.1, step=1.0, update="descent", **common
     )
-    assert asked == [2] * M + [1], "the test means something only if there are chunks"
+    assert asked == [2] * M + [1], "the test is meaningful only if there are chunks"
     u = NumpyNoise(entropies(3, 1), d, np.float64).normal(M)[0]
     values = [((1 + 0.1 * e) ** 2).sum() for e in (*u, *-u)]
     ranks = (stats.rankdata(values) - 1) / (2 * M - 1) - 0.5

@@ -24,7 +24,9 @@ EXACT = [param for param in ROWS if cast(PaperTable, param.values[0]).closed_for
 @pytest.mark.parametrize(("table", "row"), EXACT)
 def test_an_exact_row_of_the_paper_comes_out_of_every_library(table: PaperTable, row: TableRow, library: str) -> None:
     if library == "torch" and table.name == "rosenbrock" and row.label != "SLGH_r 0.995":
-        pytest.skip("20,000 iterations of a Python loop: one such row will do, Himmelblau's has every method")
+        pytest.skip(
+            "20,000 iterations of a Python loop: one such row is enough, and Himmelblau's table has every method"
+        )
     result = run_row(table, row, asarray=lambda x: to_library(x, library), history=0)
     assert judge(table, row, result.x, result.fun) == "match"
     assert result.engine == engine(library)

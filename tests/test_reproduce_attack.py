@@ -368,9 +368,9 @@ def test_differences_are_taken_image_by_image_between_means_over_seeds() -> None
 
 
 def test_claims_hold_fail_or_are_undecided() -> None:
-    def said(less: bool | None, ours: list[float], theirs: list[float]) -> str:
+    def said(less: bool | None, first: list[float], second: list[float]) -> str:
         claim = Claim(column="total", first="zoslgh_r", second="zosgd", less=less)
-        return judge(claim, paired(np.array([ours]), np.array([theirs])))
+        return judge(claim, paired(np.array([first]), np.array([second])))
 
     low, high = [1.0, 2.0, 3.0], [2.0, 4.0, 6.0]
     assert said(True, low, high) == "holds"

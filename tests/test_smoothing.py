@@ -153,13 +153,13 @@ def test_closed_forms_agree_with_arbitrary_precision_quadrature(formula: str) ->
     with mp.workdps(30):
         value, grad, trace = reference(formula, FORMULAS[formula])
     x, t = np.array(POINTS[len(F.variables)]), np.array(RADIUS)
-    for ours, theirs in (
+    for found, expected in (
         (F.value(x, t), value),
         (F.grad(x, t), grad),
         (F.trace(x, t), trace),
         (F.dt(x, t), RADIUS * trace),
     ):
-        np.testing.assert_allclose(ours, np.array(theirs, float), rtol=1e-12, atol=1e-25)
+        np.testing.assert_allclose(found, np.array(expected, float), rtol=1e-12, atol=1e-25)
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
@@ -297,7 +297,7 @@ def test_derivatives_of_a_vectors_formula_are_those_of_its_value(formula: str) -
 def test_a_vectors_formula_agrees_with_sampling(formula: str) -> None:
     F = slgh.smooth(formula, **VECTORS[formula])
     if VECTORS[formula].get("fallback") == "sampling":
-        pytest.skip("it is sampled itself")
+        pytest.skip("the fallback itself samples")
     x, t, u = np.array([0.5, -1.0, 0.3, 0.8]), 0.7, np.random.default_rng(1).normal(size=(100_000, 4))
     values = F.fun(x + t * u)
     z = (values.mean() - F.value(x, t)) / (values.std() / len(u) ** 0.5)
@@ -311,10 +311,10 @@ def test_every_library_gives_the_same(library: str, formula: str) -> None:
     rng = np.random.default_rng(0)
     x, t = rng.normal(size=(6, F.d or 4)), np.array([0.0, 0.1, 0.3, 0.5, 1.0, 2.0])
     for what in ("value", "grad", "dt", "trace"):
-        ours = getattr(F, what)(x, t)
+        expected = getattr(F, what)(x, t)
         found = getattr(F, what)(to_library(x, library), to_library(t, library))
         assert type(found) is type(to_library(x, library))
-        np.testing.assert_allclose(to_numpy(found), ours, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-10, atol=1e-10)
         single = getattr(F, what)(to_library(x.astype("f4"), library), to_library(t.astype("f4"), library))
         assert to_numpy(single).dtype == np.float32
 

@@ -111,9 +111,9 @@ BOX = Box(np.full(4, -1.5), np.full(4, 1.5))
 @pytest.mark.parametrize("box", [None, BOX], ids=["free", "boxed"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_strict_arrays_give_the_numbers_of_numpy(case: Case, box: Box | None, bad: bool) -> None:
-    ours, theirs = run(case, np, box, bad=bad), run(case, strict, box, bad=bad)
-    for name, mine, other in zip(StepState._fields, ours, theirs, strict=True):
-        for a, b in zip(mine, other, strict=True) if isinstance(mine, tuple) else [(mine, other)]:
+    plain, on_strict = run(case, np, box, bad=bad), run(case, strict, box, bad=bad)
+    for name, one, other in zip(StepState._fields, plain, on_strict, strict=True):
+        for a, b in zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]:
             np.testing.assert_allclose(b, a, rtol=1e-12, err_msg=name)
 
 

@@ -309,8 +309,8 @@ def test_what_the_proof_of_C_2_prints_grows_with_T_and_ours_falls() -> None:
         t = np.maximum(0.5 * 0.5 ** np.arange(T + 1), it.floor)
         return it.bound(t), it.bound(t, printed=True)
 
-    (ours, printed), (ours_later, printed_later) = bounds(10**5), bounds(10**6)
-    assert ours_later < ours < printed
+    (corrected, printed), (corrected_later, printed_later) = bounds(10**5), bounds(10**6)
+    assert corrected_later < corrected < printed
     assert printed_later > 2 * printed
 
 

@@ -324,13 +324,13 @@ def _inside(trace: TracebackType | None) -> str:
     while trace is not None:
         frames.append((trace.tb_frame, trace.tb_lineno))
         trace = trace.tb_next
-    ours = [n for n, (frame, _) in enumerate(frames) if f"{os.sep}slgh{os.sep}" in frame.f_code.co_filename]
-    if not ours:
+    own = [n for n, (frame, _) in enumerate(frames) if f"{os.sep}slgh{os.sep}" in frame.f_code.co_filename]
+    if not own:
         return ""
     last = frames[-1][0]
     returning = os.path.basename(last.f_code.co_filename) in ("minimize.py", "interrupts.py")
     handling = any(value == signal.SIGINT for value in last.f_locals.values() if isinstance(value, int))
-    if returning and ours[-1] == len(frames) - 1 and not handling:
+    if returning and own[-1] == len(frames) - 1 and not handling:
         return ""  # the default handler was already restored: slgh cannot prevent that
     return " > ".join(f"{os.path.basename(f.f_code.co_filename)}:{line} {f.f_code.co_name}" for f, line in frames[1:])
 
