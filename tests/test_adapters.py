@@ -430,7 +430,7 @@ class TestTorchattacks:
         assert (adapter(x) == told).all()
         assert (adapter.queries == queries + 1).all()
 
-    def test_normalised_images(self, model: Counting) -> None:
+    def test_normalized_images(self, model: Counting) -> None:
         from slgh.attack.adapters.torchattacks import SLGH
 
         mean, std = 0.1307, 0.3081

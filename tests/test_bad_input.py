@@ -183,7 +183,7 @@ def test_wrong_data() -> None:
         slgh.minimize(fun, np.ones((2, 2)), batched=True, data=np.ones(3), **GOOD)
 
 
-def test_a_vectorised_function_cannot_write_into_our_points() -> None:
+def test_a_vectorized_function_cannot_write_into_the_points() -> None:
     def careless(x: Any) -> Any:
         x *= 0
         return x.sum(axis=-1)

@@ -474,7 +474,7 @@ def test_a_model_that_fails_is_the_users(model: str, told: str) -> None:
     assert "Internal error" not in result.stderr
 
 
-def test_a_defect_of_ours_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("a defect")
 

@@ -579,7 +579,7 @@ def test_an_exception_in_the_users_code_is_told_with_its_place(arguments: list[s
     assert "Traceback" in debugged.stderr
 
 
-def test_a_defect_of_ours_is_not_taken_for_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_not_reported_as_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> Any:
         raise ValueError("list index out of range")
 

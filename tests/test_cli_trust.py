@@ -288,7 +288,7 @@ def test_every_field_of_a_folder_is_checked(name: str) -> None:
     ],
     ids=["deep lists", "deep objects", "a long integer", "no text"],
 )
-def test_a_file_that_is_no_json_of_ours_is_refused_in_one_line(content: bytes) -> None:
+def test_a_file_that_is_not_json_of_slgh_is_refused_in_one_line(content: bytes) -> None:
     copy_formula_run()
     Path("kept", "run.json").write_bytes(content)
     assert "it is damaged, or no run of slgh" in refuse(*COMMAND)

@@ -43,7 +43,7 @@ def test_a_hundred_images_come_with_the_package(name: str) -> None:
     assert set(shipped.labels) == set(range(10))
 
 
-def test_the_shipped_ids_are_those_our_networks_get_right() -> None:
+def test_the_networks_classify_the_shipped_images_correctly() -> None:
     assert shipped_images("mnist").ids.tolist() == list(range(100))
     wrong = set(range(124)) - set(shipped_images("cifar10").ids.tolist())
     assert len(wrong) == 24

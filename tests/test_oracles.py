@@ -164,7 +164,7 @@ def test_samples_that_are_all_bad_teach_nothing(oracle: Any, chunk: int) -> None
     np.testing.assert_array_equal(seen.g, np.zeros((1, 2)))
 
 
-def test_a_bad_centre_teaches_nothing() -> None:
+def test_a_bad_center_teaches_nothing() -> None:
     def hole(x: Any) -> Any:
         return np.where((x == X).all(axis=-1), np.inf, f(x))
 

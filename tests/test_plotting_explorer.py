@@ -124,7 +124,7 @@ def test_a_function_without_any_value_leaves_nothing_to_see(box: Any) -> None:
     assert np.isnan(found.F[0]).all()
 
 
-def test_nan_spreads_to_no_neighbour_of_a_point() -> None:
+def test_nan_spreads_to_no_neighbor_of_a_point() -> None:
     found = look(lambda x: 1 / x[:, 0], box=((-1.0, 1.0),), points=5)
     np.testing.assert_array_equal(np.isfinite(found.F[-1]), [True, True, False, True, True])
 
@@ -164,13 +164,13 @@ def test_bad_arguments_are_named(changes: dict[str, Any], message: str) -> None:
         look(arguments.pop("F"), **arguments)
 
 
-def test_known_minimisers_are_kept() -> None:
+def test_known_minimizers_are_kept() -> None:
     problem = himmelblau()
     np.testing.assert_array_equal(look(problem.smooth, minimizers=problem.minimizers).minimizers, problem.minimizers)
     assert look(problem.smooth).minimizers is None
 
 
-def test_a_box_has_the_paths_and_minimisers_within_and_equal_sides() -> None:
+def test_a_box_has_equal_sides_and_contains_paths_and_minimizers() -> None:
     box = box_around([path([[0.0, 0.0], [4.0, 1.0]]), path([[0.0, -2.0]])], minimizers=[[1.0, 3.0]])
     sides = [high - low for low, high in box]
     assert sides[0] == pytest.approx(sides[1])

@@ -31,7 +31,7 @@ def by_hand(values: Any, ok: Any) -> Any:
 
 
 @given(row=ROWS)
-def test_ranks_are_centred_ties_are_averaged_and_bad_values_left_out(row: list[tuple[float, bool]]) -> None:
+def test_ranks_are_centered_ties_are_averaged_and_bad_values_left_out(row: list[tuple[float, bool]]) -> None:
     values, ok = np.array(row, float).T
     found = centered_ranks(Answer(values[None], ok[None]), np)[0]
     np.testing.assert_allclose(found, by_hand(values, ok), atol=1e-15)

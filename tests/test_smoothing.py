@@ -326,7 +326,7 @@ def test_f_itself_is_what_was_written() -> None:
     assert slgh.smooth("heaviside(x)").value([[-1.0], [0.0], [1.0]], [0.0, 0.0, 0.0]).tolist() == [0, 0.5, 1]
 
 
-def test_a_far_centre_costs_no_digits() -> None:
+def test_a_far_center_costs_no_digits() -> None:
     F = slgh.smooth("exp(-(x - 10000)**2 - (y - 10000)**2)")
     near = slgh.smooth("exp(-x**2 - y**2)")
     x, t = np.array([[10000.25, 9999.5]]), np.array([0.5])

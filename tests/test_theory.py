@@ -301,7 +301,7 @@ def test_the_first_order_bound_is_twice_the_truth_on_a_ramp() -> None:
     assert 0.49 < share * (T - it.k0) / T < 0.51
 
 
-def test_what_the_proof_of_C_2_prints_grows_with_T_and_ours_falls() -> None:
+def test_the_printed_bound_of_C_2_grows_with_T_and_the_corrected_one_decreases() -> None:
     """2 nu in every iteration, divided by a step that decreases as 1/sqrt(T), would leave no bound."""
 
     def bounds(T: int) -> tuple[float, float]:

@@ -44,7 +44,7 @@ def test_gain_falls_as_a_power_of_the_number() -> None:
     np.testing.assert_allclose(follow(SpsaGain(step=0.6, offset=0, step_power=1.0))[-1], plain, rtol=1e-14)
 
 
-def test_normalised_moves_by_its_step_which_is_halved_when_it_is_said_to_be() -> None:
+def test_normalized_moves_by_its_step_which_can_be_halved() -> None:
     for halving, lengths in ((None, [0.3, 0.3, 0.3]), (2.0, [0.3, 0.2, 0.15])):
         steps = np.diff([X0, *follow(Normalized(step=0.3, halving=halving))], axis=0)
         np.testing.assert_allclose(np.linalg.norm(steps, axis=1), lengths, rtol=1e-13)
@@ -52,7 +52,7 @@ def test_normalised_moves_by_its_step_which_is_halved_when_it_is_said_to_be() ->
 
 
 @given(scale=st.floats(1e-300, 1e300))
-def test_normalised_does_not_see_the_size_of_the_gradient(scale: float) -> None:
+def test_normalized_ignores_the_size_of_the_gradient(scale: float) -> None:
     plain, _ = Normalized(step=1.0).apply(X0[None], Estimate(g=G[0][None], cosine=1.0), np.ones(1), (), np)
     scaled, _ = Normalized(step=1.0).apply(X0[None], Estimate(g=scale * G[0][None], cosine=1.0), np.ones(1), (), np)
     np.testing.assert_allclose(scaled, plain, rtol=1e-12)
