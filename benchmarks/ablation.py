@@ -76,7 +76,7 @@ from ablation_study.runs import missing, run_missing
 from coco import names, numbers
 from coco_study import estimate, records
 from coco_study.jobs import Job
-from coco_study.running import obey
+from coco_study.running import run_command_line
 from coco_study.suites import INSTANCES
 
 from slgh.files import write_text
@@ -91,7 +91,7 @@ def run_bbob(args: argparse.Namespace) -> int:
     cells, chosen = cells_of(args), bbob.chosen(args.records)
     untuned = [c for c in cells if c.name not in chosen.read()]
     if args.estimate:
-        return say_hours(args, cells, untuned)
+        return print_hours(args, cells, untuned)
     if untuned:
         tuning = args.records / "tuning"
         print(f"Tuning {len(untuned)} compositions:")
@@ -111,7 +111,7 @@ def run_bbob(args: argparse.Namespace) -> int:
     return 0 if complete and len(methods) == len(cells) else 1
 
 
-def say_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[Composition]) -> int:
+def print_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[Composition]) -> int:
     """Print the CPU hours of the remaining runs. Values that are not tuned yet are assumed to cost the same."""
     tuned = bbob.chosen(args.records).read()
     some = [
@@ -140,7 +140,7 @@ def run_attack(args: argparse.Namespace) -> int:
     cells, chosen = cells_of(args), images.chosen(args.records, args.queries)
     scene, tuned_on = images.scenes(args.device, args.images, args.queries)
     spread = images.spread_of(tuned_on)
-    done = {(struck.name, struck.key) for struck in images.read(args.records)}
+    done = {(record.name, record.key) for record in images.read(args.records)}
     tuned = chosen.read()
     key = partial(images.key_of, queries=scene.queries, ids=scene.ids)
 
@@ -149,7 +149,7 @@ def run_attack(args: argparse.Namespace) -> int:
 
     left = [c for c in cells if is_left(c)]
     if args.estimate:
-        return say_seconds(scene, tuned_on, [c for c in left if c.name not in tuned], len(left) + 1)
+        return print_seconds(scene, tuned_on, [c for c in left if c.name not in tuned], len(left) + 1)
     if ("auto", key(None)) not in done:
         images.append(args.records, images.measure("auto", scene, None, method="auto"))
     for k, c in enumerate(left):
@@ -162,23 +162,23 @@ def run_attack(args: argparse.Namespace) -> int:
         else:
             values = tuned[c.name]["values"]
         method = build(c, values, scene.field(values, spread))
-        struck = images.measure(c.name, scene, values, method=method)
-        images.append(args.records, struck)
-        fooled, loss = sum(struck.success), sum(struck.total) / len(struck.total)
+        record = images.measure(c.name, scene, values, method=method)
+        images.append(args.records, record)
+        fooled, loss = sum(record.success), sum(record.total) / len(record.total)
         print(
             f"{k + 1} of {len(left)}: {c.name} fooled {fooled} of {len(scene.ids)}, total loss {loss:.2f}", flush=True
         )
     return 0
 
 
-def say_seconds(scene: images.Scene, tuned_on: images.Scene, untuned: list[Composition], attacks: int) -> int:
+def print_seconds(scene: images.Scene, tuned_on: images.Scene, untuned: list[Composition], attacks: int) -> int:
     """Estimate and print the time of the attacks from a short attack on the same number of images."""
 
     def seconds(of: images.Scene) -> float:
-        few = replace(of, queries=min(of.queries, 10 * images.EACH))
+        few = replace(of, queries=min(of.queries, 10 * images.QUERIES_PER_ITERATION))
         for _ in range(2):  # the first run compiles kernels
             begin = time.perf_counter()
-            images.strike(few, 0, method="auto")
+            images.run_attack(few, 0, method="auto")
         return (time.perf_counter() - begin) * of.queries / few.queries
 
     steps = len(images.GRID.step)
@@ -225,7 +225,7 @@ def cells_of(args: argparse.Namespace) -> list[Composition]:
     return compositions(args.oracles, args.schedules, args.updates)
 
 
-def some_of(axis: str) -> Callable[[str], list[str]]:
+def parse_levels(axis: str) -> Callable[[str], list[str]]:
     """Return a parser for the levels of an axis."""
 
     def read(text: str) -> list[str]:
@@ -249,7 +249,7 @@ def parser() -> argparse.ArgumentParser:
     )
     for axis, levels in AXES.items():
         running.add_argument(
-            f"--{axis}s", type=some_of(axis), default=levels, help=f"Comma-separated, from {', '.join(levels)}."
+            f"--{axis}s", type=parse_levels(axis), default=levels, help=f"Comma-separated, from {', '.join(levels)}."
         )
 
     test = argparse.ArgumentParser(add_help=False)
@@ -286,7 +286,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    return obey(parser(), words)
+    return run_command_line(parser(), words)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from slgh.paper.networks.networks import network
 
 ROWS = Path(__file__).parents[1] / "docs" / "reproduced" / "attack"
 DATA = ("mnist", "cifar10")
-SHARES = (3, 6, 10)
+QUERY_DIVISORS = (3, 6, 10)
 """Divisors of the paper's number of queries."""
 
 HEAD = (
@@ -72,7 +72,7 @@ def rows(data: str, seeds: int) -> list[list[str]]:
     table = [zoslgh_r(data, paper_loss, fooled, asked)]
     model = network(data).to("cuda")
     pixels = torch.as_tensor(images.images / 255 - 0.5, dtype=torch.float32, device="cuda")
-    for share in SHARES:
+    for share in QUERY_DIVISORS:
         for seed in range(seeds):
             queries = int(asked.max()) // share
             found = attack(model, pixels, images.labels, pixels=(-0.5, 0.5), max_queries=queries, seed=seed, history=0)
@@ -92,7 +92,7 @@ def others(folder: Path, first: int, n: int) -> list[list[str]]:
     common: dict[str, Any] = {"pixels": (-0.5, 0.5), "seed": 0, "history": 0}
     given = settings.parameters("zoslgh_r") | {"method": "zoslgh_r", "max_iter": settings.T}
     paper = attack(model.to(device), pixels, chosen.labels, **given, **common)
-    fooled, queries = paper.first_success >= 0, int(paper.queries.max()) // SHARES[0]
+    fooled, queries = paper.first_success >= 0, int(paper.queries.max()) // QUERY_DIVISORS[0]
     found = attack(model, pixels, chosen.labels, max_queries=queries, **common)
     auto = ["mnist", "auto", f"{queries:,}", *compared(found, paper.last_total, fooled)]
     return [zoslgh_r("mnist", paper.last_total, fooled, paper.queries), auto]

@@ -61,7 +61,7 @@ def replayed(work: Any, times: int = 30) -> float:
     return best
 
 
-def an_iteration(name: str, net: Network, B: int, M: int, n: int = 1500) -> float:
+def iteration_ms(name: str, net: Network, B: int, M: int, n: int = 1500) -> float:
     """Return the milliseconds of an iteration of ZOSLGH_r."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
@@ -88,7 +88,7 @@ def plain(net: Network, x: torch.Tensor) -> torch.Tensor:
     return net.dense3(net.dense2(net.dense1(x.flatten(1)).relu()).relu())
 
 
-def where_time_goes(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float]]:
+def slowest_kernels(name: str, net: Network, B: int, M: int, shown: int = 12) -> list[tuple[str, float]]:
     """Return (kernel, microseconds per iteration) of the slowest kernels."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
@@ -128,7 +128,7 @@ def main() -> None:
     for name, spec in NETWORKS.items():
         net = network(name).cuda()
         x = torch.rand(N, *spec.dataset.shape, device="cuda") - 0.5
-        iteration = an_iteration(name, net, B, M)
+        iteration = iteration_ms(name, net, B, M)
         with torch.no_grad():
             slgh_ms, cudnn_ms = replayed(lambda net=net, x=x: net(x)), replayed(lambda net=net, x=x: plain(net, x))
             exact = plain(network(name).cuda().double(), x.double())
@@ -152,7 +152,7 @@ def main() -> None:
         put("largest error of the logits, kernels of slgh", errors[0])
         put("largest error of the logits, cuDNN in float32", errors[1])
         put("largest error of the logits, cuDNN in TF32", error(coarse))
-        profiles[name] = where_time_goes(name, net, B, M)
+        profiles[name] = slowest_kernels(name, net, B, M)
     for row, cells in rows.items():
         print(f"| {row} | " + " | ".join(cells) + " |")
     for name, kernels in profiles.items():

@@ -110,7 +110,7 @@ class Watched(Clocked):
         before, fits = self.count, min(len(x), self.budgets[-1] - self.count)
         if fits:
             answer = super().forward(x[:fits])
-            self.remember(x[:fits].float(), answer, before)
+            self.store_adversarial(x[:fits].float(), answer, before)
             for budget in self.budgets:
                 if self.count >= budget:
                     self.reached.setdefault(budget, self.now())
@@ -127,7 +127,7 @@ class Watched(Clocked):
             self.reached.setdefault(budget, self.now())
 
     @torch.no_grad()
-    def remember(self, x: Tensor, answer: Tensor, before: int) -> None:
+    def store_adversarial(self, x: Tensor, answer: Tensor, before: int) -> None:
         """Store the images that fool the network, in the order of evaluation."""
         fooled = (answer.argmax(dim=1) != self.label) & x.isfinite().flatten(1).all(dim=1)
         clipped = x.clamp(0, 1)
@@ -187,7 +187,7 @@ class Peer:
             return model
         model.end()
         returned = torch.as_tensor(found, device=image.device).float()
-        model.remember(returned, net(returned - 0.5), model.count - 1)
+        model.store_adversarial(returned, net(returned - 0.5), model.count - 1)
         return model
 
 

@@ -41,7 +41,7 @@ from typing import Any
 from coco_study import estimate, figure, observed, records, table, tuning
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of, longest_first, run_jobs
-from coco_study.running import obey, progress, run_and_keep
+from coco_study.running import progress, run_and_keep, run_command_line
 from coco_study.settings import Cell, Method, labeled, pick, read_cells, read_methods, store
 from coco_study.suites import INSTANCES, SUITES, is_training
 
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if args.observe:
         largest = {(cell.suite, cell.d): max(cell.budgets) * cell.d for cell in cells}
         jobs = [observing(job, args.observe, largest) for job in jobs]
-    records.mend(args.records)
-    shown = records.shown(records.read(args.records))
+    records.drop_incomplete_lines(args.records)
+    shown = records.recorded_budgets(records.read(args.records))
 
     def is_new(job: Job) -> bool:
         return any((job.method.name, job.method.digest, job.place, budget) not in shown for budget in job.budgets)
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join(estimate.lines(estimate.hours(left), [method.name for method in methods])))
         return 0
     sound = run_and_keep(
-        left, args.records, is_new, workers=args.workers, seconds=args.seconds, there=len(jobs) - len(left)
+        left, args.records, is_new, workers=args.workers, seconds=args.seconds, already_recorded=len(jobs) - len(left)
     )
     return 0 if sound else 1
 
@@ -85,25 +85,25 @@ def observing(job: Job, root: Path, largest: dict[tuple[str, int], int]) -> Job:
 def draw(args: argparse.Namespace) -> int:
     """Write the page and its figures from the records."""
     cells = read_cells()
-    chosen, odd = choose(records.read(args.records), methods_of(args))
+    chosen, notes = choose(records.read(args.records), methods_of(args))
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     figures = figure.draw(test, args.markdown.parent) if args.figures else {}
     old = args.markdown.read_text() if args.markdown.exists() else ""
-    args.markdown.write_text(table.page(cells, chosen, odd, figures, old))
-    print("\n".join([str(args.markdown), *(str(args.markdown.parent / name) for name in figures), *odd]))
+    args.markdown.write_text(table.page(cells, chosen, notes, figures, old))
+    print("\n".join([str(args.markdown), *(str(args.markdown.parent / name) for name in figures), *notes]))
     return 0
 
 
 def ranks(args: argparse.Namespace) -> int:
     """Print mean ranks over the selected functions and instances."""
-    chosen, odd = choose(records.read(args.records), methods_of(args))
+    chosen, notes = choose(records.read(args.records), methods_of(args))
     columns = [
         replace(column, functions=tuple(f for f in column.functions if args.functions(f)))
         for column in columns_of(cells_of(args), chosen, training=None, instances=args.instances)
     ]
     columns = [column for column in columns if column.methods]
     lines = table.table(["", *(column.title for column in columns)], table.rank_rows(columns, lambda f: True))
-    print("\n".join([*lines, *odd]))
+    print("\n".join([*lines, *notes]))
     return 0
 
 
@@ -216,7 +216,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    return obey(parser(), words)
+    return run_command_line(parser(), words)
 
 
 if __name__ == "__main__":

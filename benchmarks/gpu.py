@@ -46,7 +46,7 @@ class Row(NamedTuple):
     target: str
 
 
-def seconds_an_iteration(x0: Any, low: int, high: int, repeats: int = 5, **options: Any) -> float:
+def seconds_per_iteration(x0: Any, low: int, high: int, repeats: int = 5, **options: Any) -> float:
     """Return the median time per iteration. Runs of two lengths are subtracted, so that start-up does not count."""
 
     def run(n: int) -> float:
@@ -80,22 +80,22 @@ def large_problems(B: int, d: int, history: int | None, rate: float) -> Iterator
     The traffic is directions and points, each written and read once, at the rate of a copy.
     """
     x0 = torch.ones(B, d, device="cuda")
-    graph = seconds_an_iteration(x0, 200, 4200, history=history)
-    eager = seconds_an_iteration(x0, 20, 220, history=history, compiled=False)
+    graph = seconds_per_iteration(x0, 200, 4200, history=history)
+    eager = seconds_per_iteration(x0, 20, 220, history=history, compiled=False)
     traffic = 4 * 10 * x0.nbytes / rate
     size = f"B = {B:,}, d = {d:,}, M = 10, history {'on' if history else 'off'}"
     yield row(f"graph replay against eager, {size}", graph, eager, eager / graph, "5 times faster")
     yield row(f"graph replay against traffic, {size}", graph, traffic, graph / traffic, "within 2 times")
-    loop = seconds_an_iteration(jnp.ones((B, d), jnp.float32), 200, 4200, history=history)
+    loop = seconds_per_iteration(jnp.ones((B, d), jnp.float32), 200, 4200, history=history)
     yield row(f"JAX while_loop against traffic, {size}", loop, traffic, loop / traffic, "within 2 times")
 
 
 def many_problems(B: int, d: int) -> Iterator[Row]:
     """Compare B homotopies at once on the GPU with NumPy, all in float64."""
     x0 = np.ones((B, d))
-    host = seconds_an_iteration(x0, 2, 12, repeats=3)
+    host = seconds_per_iteration(x0, 2, 12, repeats=3)
     for name, array in (("graph replay", torch.asarray(x0, device="cuda")), ("JAX while_loop", jnp.asarray(x0))):
-        gpu = seconds_an_iteration(array, 200, 4200)
+        gpu = seconds_per_iteration(array, 200, 4200)
         size = f"{B:,} homotopies in {d} variables, M = 10, float64"
         yield row(f"{name} against NumPy, {size}", gpu, host, host / gpu, "50 times faster")
 

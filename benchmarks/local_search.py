@@ -23,7 +23,7 @@ Function = Callable[[Any], float]
 DIMENSIONS, BUDGETS, INSTANCES = (2, 5, 10), (10, 20, 30), 5
 """Dimensions, budgets in evaluations per variable, and number of instances."""
 
-LEAST = 1e-12
+SMALLEST_GAP = 1e-12
 """Smaller values count as this one."""
 
 
@@ -98,7 +98,7 @@ def main() -> None:
                     found = []
                     for i, solve in enumerate((by_models, by_cobyqa)):
                         began = time.perf_counter()
-                        found.append(np.log10(max(solve(fun, d, budget * d, box), LEAST)))
+                        found.append(np.log10(max(solve(fun, d, budget * d, box), SMALLEST_GAP)))
                         seconds[i] += time.perf_counter() - began
                     differences.setdefault(name, []).append(float(found[0] - found[1]))
     print(f"{'function':28} {'decades':>8} {'lower':>7} {'higher':>7}")

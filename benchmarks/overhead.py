@@ -223,7 +223,7 @@ def per_evaluation(advance: Advance, n: int) -> tuple[float, float]:
     return (total - f.seconds) / f.points * 1e6, total / f.points * 1e6
 
 
-def enough(advance: Advance, at_least: float) -> int:
+def iterations_for(advance: Advance, at_least: float) -> int:
     """Return a number of iterations that takes `at_least` seconds."""
     n = 4
     while seconds(partial(advance, Timed(), n)) < at_least and n < 1 << 16:
@@ -236,7 +236,7 @@ def evaluation_rows(*, quick: bool) -> Iterator[Row]:
     repeats, at_least = (1, 0.1) if quick else (5, 0.5)
     for d, vectorized in product((10, 1_000), (True, False)):
         contestants = contest(d, vectorized=vectorized)
-        sizes = {name: enough(advance, at_least) for name, advance in contestants.items()}
+        sizes = {name: iterations_for(advance, at_least) for name, advance in contestants.items()}
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in contestants}
         for _, name in product(range(repeats), contestants):
             times[name].append(per_evaluation(contestants[name], sizes[name]))

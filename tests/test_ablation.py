@@ -48,12 +48,12 @@ def test_all_compositions_that_make_sense_and_no_others() -> None:
     assert AUTO_COMPOSITION in compositions()
 
 
-@pytest.mark.parametrize("field", [FIELD, replace(FIELD, d=784, each=21, evaluations=1996, asks_f=True)])
+@pytest.mark.parametrize("field", [FIELD, replace(FIELD, d=784, each=21, evaluations=1996, evaluates_f=True)])
 def test_every_iteration_costs_the_same_and_the_schedule_ends_where_it_should(field: Field) -> None:
     for c in compositions():
         values = bbob.GRID.candidates(c)[-1]
         method = build(c, values, field)
-        needs = method.schedule.needs | ({"f"} if field.asks_f else set())
+        needs = method.schedule.needs | ({"f"} if field.evaluates_f else set())
         assert field.each - 1 <= method.oracle.cost(True, Context(xp=np, needs=frozenset(needs))) <= field.each
         if c.schedule in ("ratio", "derivative"):
             T = field.evaluations // method.oracle.cost(True, Context(xp=np, needs=frozenset(needs)))
@@ -99,7 +99,7 @@ def test_scale_free_is_not_tuned_by_a_step_and_the_others_are() -> None:
 
 
 def test_values_are_chosen_on_training_functions_and_instances_alone() -> None:
-    assert all(is_training(place.f) and place.i not in INSTANCES for place in bbob.TUNED_ON)
+    assert all(is_training(place.f) and place.i not in INSTANCES for place in bbob.TUNING_PROBLEMS)
     assert len(bbob.TEST) == 13
     assert not any(map(is_training, bbob.TEST))
 
@@ -112,7 +112,9 @@ def test_the_candidate_with_the_best_mean_rank_is_chosen_once_all_are_run() -> N
         outcome = Outcome(at=[gap], hits=[], evaluations=4000)
         return record_of(bbob.method_of(c, values), place, (4000,), outcome, 0.0)
 
-    found = [record(values, place, abs(k - 7) + 1.0) for k, values in enumerate(candidates) for place in bbob.TUNED_ON]
+    found = [
+        record(values, place, abs(k - 7) + 1.0) for k, values in enumerate(candidates) for place in bbob.TUNING_PROBLEMS
+    ]
     assert bbob.best_values(c, found) == candidates[7]
     assert bbob.best_values(c, found[1:]) is None
 
@@ -196,10 +198,10 @@ def in_this_process(jobs: list[Job], *, workers: int, seconds: float) -> Any:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "run_jobs", in_this_process)
     monkeypatch.setattr(bbob, "GRID", SMALL)
-    monkeypatch.setattr(bbob, "TUNED_ON", (Place(suite="bbob", d=40, f=1, i=1),))
+    monkeypatch.setattr(bbob, "TUNING_PROBLEMS", (Place(suite="bbob", d=40, f=1, i=1),))
     monkeypatch.setattr(bbob, "TIMES", 5)
     monkeypatch.setattr(images, "GRID", SMALL)
-    monkeypatch.setattr(images, "TUNED_ON", 2)
+    monkeypatch.setattr(images, "TUNING_IMAGES", 2)
 
 
 def test_bbob_is_tuned_once_run_resumed_and_drawn(
@@ -233,7 +235,7 @@ def test_a_run_is_the_same_each_time_and_spends_its_budget() -> None:
     job = Job(method=bbob.method_of(c, {"first": 0.05, "step": 0.03}), place=place, budgets=(400,))
     first, second = job(), job()
     assert first.at == second.at
-    assert 400 - bbob.EACH < first.evaluations <= 400
+    assert 400 - bbob.EVALUATIONS_PER_ITERATION < first.evaluations <= 400
 
 
 def test_variants_of_auto_differ_by_what_is_left_out() -> None:
@@ -260,9 +262,9 @@ def test_the_attack_is_tuned_on_other_images_run_and_resumed(
     assert "2 of 2: antithetic.budget.scale_free fooled" in capsys.readouterr().out
     assert main(words) == 0
     assert capsys.readouterr().out == ""
-    found, struck = scores.attack_scores(tmp_path)
+    found, attack_records = scores.attack_scores(tmp_path)
     assert [c.update for c in found.of] == ["normalized", "scale_free"]
-    assert {one.name for one in struck} == {"auto", *(c.name for c in found.of)}
+    assert {one.name for one in attack_records} == {"auto", *(c.name for c in found.of)}
     assert found.units == attacked.ids
     assert all(np.isfinite(total).all() and (total >= 0).all() for total in found.of.values())
 

@@ -221,7 +221,7 @@ def test_records_are_read_as_they_were_written_and_a_cut_line_is_left_out(tmp_pa
     with open(file, "a") as half:
         half.write(kept[0].line()[:30])
     assert records.read(tmp_path) == kept
-    records.mend(tmp_path)
+    records.drop_incomplete_lines(tmp_path)
     records.append(tmp_path, some_record("cma", 4, 7, 1.0))
     assert len(records.read(tmp_path)) == 3
 

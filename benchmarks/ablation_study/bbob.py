@@ -27,7 +27,7 @@ D, TIMES = 40, 100
 AUTO_TIMES = (100, 500)
 """Budgets of the variants of "auto", in multiples of d."""
 
-EACH = 26
+EVALUATIONS_PER_ITERATION = 26
 """Evaluations per iteration: the 2 + 3 log d pairs of "auto" in 40 variables."""
 
 GRID = Grid(
@@ -38,7 +38,7 @@ GRID = Grid(
     step=(0.3, 0.1, 0.03, 0.01, 0.003),
 )
 
-TUNED_ON = tuple(Place(suite="bbob", d=D, f=f, i=i) for f in (1, 3, 8, 10, 15, 20) for i in (1, 2))
+TUNING_PROBLEMS = tuple(Place(suite="bbob", d=D, f=f, i=i) for f in (1, 3, 8, 10, 15, 20) for i in (1, 2))
 """Training problems: one or two functions of each of BBOB's five groups, with the budget of the comparison."""
 
 TEST = tuple(f for f in functions("bbob") if not is_training(f))
@@ -75,14 +75,14 @@ def run_composition(
     """Minimize with a composition. Every composition pays for the estimate of the variation of f, needed or not."""
     c = Composition(oracle=oracle, schedule=schedule, update=update)
     width = float(np.mean(upper - lower))
-    spread = look(fun, x0, first_radius(values, width), Box(lower, upper), seed, points=each)
+    spread = measure_spread(fun, x0, first_radius(values, width), Box(lower, upper), seed, points=each)
     left = budget - each
     field = Field(d=len(x0), width=width, evaluations=left - 1, each=each, spread=spread)  # the last evaluation is f(x)
     bounds = list(zip(lower, upper, strict=True))
     minimize(fun, x0, method=build(c, values, field), bounds=bounds, max_evals=left, seed=seed, history=0)
 
 
-def look(fun: Watched, x0: Array, t: float, box: Box, seed: int, *, points: int) -> float:
+def measure_spread(fun: Watched, x0: Array, t: float, box: Box, seed: int, *, points: int) -> float:
     """Return the standard deviation of f(x0 + t u) over some points, or 1 on a plateau."""
     u = np.random.default_rng([seed, 3]).standard_normal((points, len(x0)))
     return float(np.std([fun(point) for point in box.inside(x0 + t * u, np)])) or 1.0
@@ -103,7 +103,13 @@ class Composed(Method):
 
 def method_of(c: Composition, values: Values) -> Composed:
     """Return the method of a composition with its tuned values."""
-    settings = {"oracle": c.oracle, "schedule": c.schedule, "update": c.update, "values": dict(values), "each": EACH}
+    settings = {
+        "oracle": c.oracle,
+        "schedule": c.schedule,
+        "update": c.update,
+        "values": dict(values),
+        "each": EVALUATIONS_PER_ITERATION,
+    }
     return Composed(name=c.name, run="composition", planned=True, linear=True, settings=settings)
 
 
@@ -117,8 +123,13 @@ def variants() -> list[Method]:
 
 def chosen(folder: Path) -> Chosen:
     """Return the tuned values of the compositions."""
-    on = [[place.f, place.i] for place in TUNED_ON]
-    return Chosen(folder, "bbob", GRID, {"d": D, "evaluations": TIMES * D, "each": EACH, "on [function, instance]": on})
+    on = [[place.f, place.i] for place in TUNING_PROBLEMS]
+    return Chosen(
+        folder,
+        "bbob",
+        GRID,
+        {"d": D, "evaluations": TIMES * D, "each": EVALUATIONS_PER_ITERATION, "on [function, instance]": on},
+    )
 
 
 def tuning_jobs(cells: Iterable[Composition]) -> list[Job]:
@@ -127,7 +138,7 @@ def tuning_jobs(cells: Iterable[Composition]) -> list[Job]:
         Job(method=method_of(c, values), place=place, budgets=(TIMES * D,))
         for c in cells
         for values in GRID.candidates(c)
-        for place in TUNED_ON
+        for place in TUNING_PROBLEMS
     ]
 
 
@@ -135,9 +146,9 @@ def best_values(c: Composition, found: Iterable[Record]) -> dict[str, float] | N
     """Return the candidate of a composition with the best mean rank, or None if some have not been run."""
     candidates = {method_of(c, values).digest: values for values in GRID.candidates(c)}
     runs = {(record.digest, record.place): record for record in found if record.digest in candidates}
-    if any((of, place) not in runs for of in candidates for place in TUNED_ON):
+    if any((of, place) not in runs for of in candidates for place in TUNING_PROBLEMS):
         return None
-    ranks = rank(runs, list(candidates), TUNED_ON, TIMES * D).ranks
+    ranks = rank(runs, list(candidates), TUNING_PROBLEMS, TIMES * D).ranks
     return candidates[min(candidates, key=ranks.__getitem__)]
 
 

@@ -37,7 +37,7 @@ from slgh.updates import Adam, AdaMM, Descent, Momentum, Normalized, ScaleFree, 
 Values = Mapping[str, float]
 """Open values of a composition: those of first, fall, eta, sharpness and step that it has."""
 
-QUARTER = 0.25
+FIRST_RADIUS = 0.25
 """t_1 in widths, as in "auto"."""
 
 SHAPE = 1.5
@@ -46,7 +46,7 @@ SHAPE = 1.5
 WEIGHT = 0.25
 """Standard deviation of ranks and weights: 0.28 for the ranks of a linear f, 0.22 for exp(-f / s)."""
 
-MEMORY, POWER, STABILITY = 0.9, 0.602, 0.1
+MOMENTUM, POWER, STABILITY = 0.9, 0.602, 0.1
 """Defaults of momentum and spsa_gain."""
 
 
@@ -64,9 +64,9 @@ class Field:
         Maximum number of evaluations per iteration, the same for all oracles.
     spread
         s, the standard deviation of f around the start.
-    asks_f
+    evaluates_f
         True if f(x) is evaluated in each iteration even if the oracle does not need it, as in the attack.
-    longer
+    alpha_factor
         Factor of scale_free's alpha.
     """
 
@@ -75,13 +75,13 @@ class Field:
     evaluations: int
     each: int
     spread: float
-    asks_f: bool = False
-    longer: float = 1.0
+    evaluates_f: bool = False
+    alpha_factor: float = 1.0
 
 
 def first_radius(values: Values, width: float) -> float:
     """Return t_1."""
-    return values.get("first", QUARTER) * width
+    return values.get("first", FIRST_RADIUS) * width
 
 
 def build(c: Composition, values: Values, field: Field) -> Method:
@@ -89,7 +89,7 @@ def build(c: Composition, values: Values, field: Field) -> Method:
     t1 = first_radius(values, field.width)
     reach = t1 * math.sqrt(field.d) if c.oracle == "sphere" else t1
     oracle = _oracle(c, values, field)
-    needs = frozenset({"trace"} if c.schedule == "derivative" else ()) | frozenset({"f"} if field.asks_f else ())
+    needs = frozenset({"trace"} if c.schedule == "derivative" else ()) | frozenset({"f"} if field.evaluates_f else ())
     T = max(1, field.evaluations // oracle.cost(True, Context(xp=np, needs=needs)))
     schedule = _schedule(c, values, field, reach, T, oracle.samples)
     floor = values["fall"] * reach if "fall" in values else None
@@ -99,7 +99,7 @@ def build(c: Composition, values: Values, field: Field) -> Method:
 
 def _oracle(c: Composition, values: Values, field: Field) -> Oracle:
     """Return the oracle, with as many samples as the evaluations of an iteration allow."""
-    center = int(field.asks_f or c.schedule == "derivative")
+    center = int(field.evaluates_f or c.schedule == "derivative")
     pairs = (field.each - center) // 2
     match c.oracle:
         case "forward":
@@ -146,7 +146,7 @@ def _update(c: Composition, values: Values, field: Field, t1: float, T: int, ora
         case "descent":
             return Descent(step=times_g)
         case "momentum":
-            return Momentum(step=(1 - MEMORY) * times_g, momentum=MEMORY)
+            return Momentum(step=(1 - MOMENTUM) * times_g, momentum=MOMENTUM)
         case "spsa_gain":
             offset = STABILITY * T
             return SpsaGain(step=times_g * (1 + offset) ** POWER, step_power=POWER, offset=offset)
@@ -162,5 +162,5 @@ def _update(c: Composition, values: Values, field: Field, t1: float, T: int, ora
 def _alpha(c: Composition, values: Values, field: Field, T: int, oracle: Any) -> float:
     """Return alpha by the rules of "auto", from the decay of t. Nothing is tuned."""
     fall = values.get("fall", T ** -PowerLaw(t1=1.0).t_power if c.schedule == "power_law" else 1.0)
-    alpha = choose_pace(oracle, field.d, T, fall).alpha * field.longer
+    alpha = choose_pace(oracle, field.d, T, fall).alpha * field.alpha_factor
     return alpha / math.sqrt(field.d) if c.oracle == "sphere" else alpha

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from coco_study.records import code_digest, mend
+from coco_study.records import code_digest, drop_incomplete_lines
 from numpy.typing import NDArray
 
 from ablation_study.axes import Composition
@@ -25,10 +25,10 @@ from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE
 from slgh.paper.networks.datasets import ImageSet, shipped_images
 from slgh.protocols import Array, Estimate, Leaves, Update
 
-TUNED_ON = 10
+TUNING_IMAGES = 10
 """Values are tuned on the last ten of the hundred images that come with the package."""
 
-EACH = 21
+QUERIES_PER_ITERATION = 21
 """Queries per iteration: f(x) and the ten pairs of "auto" for images."""
 
 GRID = Grid(
@@ -43,10 +43,10 @@ GRID = Grid(
 WEIGHT, KAPPA = 10.0, 1e-10
 """Defaults of `attack`."""
 
-WORST = WEIGHT * math.log(1 + 1e10)
+BROKEN_RUN_LOSS = WEIGHT * math.log(1 + 1e10)
 """Total loss of an image whose run broke down: about that of a network that is certain."""
 
-LOOKED = 64
+SPREAD_POINTS = 64
 """Number of points around each image for the standard deviation of f."""
 
 
@@ -92,10 +92,10 @@ class Scene:
             d=self.pixels[0].numel(),
             width=self.width,
             evaluations=self.queries - QUERIES_BEFORE - QUERIES_AFTER - 1,
-            each=EACH,
+            each=QUERIES_PER_ITERATION,
             spread=spread(first_radius(values, 1.0)),
-            asks_f=True,
-            longer=self._usual("alpha"),
+            evaluates_f=True,
+            alpha_factor=self._usual("alpha"),
         )
 
     def _usual(self, name: str) -> float:
@@ -132,9 +132,11 @@ def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
 
     refuse_device(device)
     everything = shipped_images("mnist")
-    if not 1 <= images <= len(everything) - TUNED_ON:
-        most = len(everything) - TUNED_ON
-        raise ValueError(f"`images` must lie in 1 to {most}, since the last {TUNED_ON} are for tuning, got {images}.")
+    if not 1 <= images <= len(everything) - TUNING_IMAGES:
+        most = len(everything) - TUNING_IMAGES
+        raise ValueError(
+            f"`images` must lie in 1 to {most}, since the last {TUNING_IMAGES} are for tuning, got {images}."
+        )
     model = network("mnist").to(device)
 
     def scene(some: ImageSet) -> Scene:
@@ -143,7 +145,7 @@ def scenes(device: str, images: int, queries: int) -> tuple[Scene, Scene]:
         ids = tuple(map(int, right.ids))
         return Scene(model=model, pixels=pixels, labels=right.labels, ids=ids, queries=queries)
 
-    return scene(everything.take(everything.ids[:images])), scene(everything.take(everything.ids[-TUNED_ON:]))
+    return scene(everything.take(everything.ids[:images])), scene(everything.take(everything.ids[-TUNING_IMAGES:]))
 
 
 def spread_of(scene: Scene) -> Callable[[float], float]:
@@ -160,7 +162,7 @@ def spread_of(scene: Scene) -> Callable[[float], float]:
         model_batch_size=None,
     )
     objective = AttackObjective(asked, WEIGHT, KAPPA, targeted=False)
-    u = np.random.default_rng(0).standard_normal((B, LOOKED, d), dtype=np.float32)
+    u = np.random.default_rng(0).standard_normal((B, SPREAD_POINTS, d), dtype=np.float32)
     directions = torch.as_tensor(u, device=scene.pixels.device)
     labels = torch.as_tensor(scene.labels, device=scene.pixels.device)
     a = scene.pixels.reshape(B, 1, d)
@@ -172,7 +174,7 @@ def spread_of(scene: Scene) -> Callable[[float], float]:
     return spread
 
 
-def strike(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def run_attack(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """Attack, and return for each image success and final total loss. Runs are short, so the loop is in Python."""
     found = attack(
         scene.model,
@@ -187,12 +189,14 @@ def strike(scene: Scene, seed: Any, **how: Any) -> tuple[NDArray[np.bool_], NDAr
         compiled=False,
         **how,
     )
-    return found.success, np.where(np.isfinite(found.last_total), found.last_total, WORST)
+    return found.success, np.where(np.isfinite(found.last_total), found.last_total, BROKEN_RUN_LOSS)
 
 
 def chosen(folder: Path, queries: int) -> Chosen:
     """Return the tuned values of the compositions for a number of queries."""
-    return Chosen(folder, "attack", GRID, {"queries": queries, "each": EACH, "on the last images": TUNED_ON})
+    return Chosen(
+        folder, "attack", GRID, {"queries": queries, "each": QUERIES_PER_ITERATION, "on the last images": TUNING_IMAGES}
+    )
 
 
 def tune(c: Composition, scene: Scene, spread: Callable[[float], float]) -> tuple[dict[str, float], int]:
@@ -206,7 +210,7 @@ def tune(c: Composition, scene: Scene, spread: Callable[[float], float]) -> tupl
         if steps:
             factors = np.repeat(np.array(steps) / steps[0], len(scene.ids))
             method = replace(method, update=StepsByRow(update=method.update, factors=tuple(map(float, factors))))
-        _, total = strike(rows, list(rows.ids), method=method)
+        _, total = run_attack(rows, list(rows.ids), method=method)
         losses += total.reshape(-1, len(scene.ids)).mean(axis=1).tolist()
     return candidates[int(np.argmin(losses))], len(candidates) * len(scene.ids)
 
@@ -217,7 +221,7 @@ def runs_to_tune(c: Composition) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Struck:
+class AttackRecord:
     """Record of a composition: success and total loss of each image."""
 
     name: str
@@ -237,14 +241,14 @@ class Struck:
 
 def key_of(values: Values | None, queries: int, ids: Sequence[int]) -> str:
     """Return the key of a run of one composition."""
-    return digest([None if values is None else dict(values), queries, list(ids), EACH])
+    return digest([None if values is None else dict(values), queries, list(ids), QUERIES_PER_ITERATION])
 
 
-def measure(name: str, scene: Scene, values: Values | None, seed: int = 0, **how: Any) -> Struck:
+def measure(name: str, scene: Scene, values: Values | None, seed: int = 0, **how: Any) -> AttackRecord:
     """Attack, and return the record."""
     begin = time.perf_counter()
-    success, total = strike(scene, seed, **how)
-    return Struck(
+    success, total = run_attack(scene, seed, **how)
+    return AttackRecord(
         name=name,
         key=key_of(values, scene.queries, scene.ids),
         code=code_digest(),
@@ -261,16 +265,16 @@ def file_of(folder: Path) -> Path:
     return folder / "attack" / "mnist.jsonl"
 
 
-def append(folder: Path, struck: Struck) -> None:
+def append(folder: Path, record: AttackRecord) -> None:
     """Append a record."""
     file = file_of(folder)
     file.parent.mkdir(parents=True, exist_ok=True)
-    mend(file.parent)
+    drop_incomplete_lines(file.parent)
     with open(file, "a") as to:
-        to.write(struck.line + "\n")
+        to.write(record.line + "\n")
 
 
-def read(folder: Path) -> list[Struck]:
+def read(folder: Path) -> list[AttackRecord]:
     """Read all records, except an incomplete last line."""
     file = file_of(folder)
     if not file.exists():
@@ -278,5 +282,6 @@ def read(folder: Path) -> list[Struck]:
     whole, _, _ = file.read_text().rpartition("\n")
     tuples: Sequence[str] = ("ids", "success", "total")
     return [
-        Struck(**said | {name: tuple(said[name]) for name in tuples}) for said in map(json.loads, whole.splitlines())
+        AttackRecord(**said | {name: tuple(said[name]) for name in tuples})
+        for said in map(json.loads, whole.splitlines())
     ]

@@ -15,7 +15,7 @@ from coco_study.table import table
 from ablation_study import bbob, images
 from ablation_study.axes import AUTO_COMPOSITION, AXES, UPDATES, Composition, compositions, why_not
 from ablation_study.effects import Effect, Effects, effects
-from ablation_study.images import Struck
+from ablation_study.images import AttackRecord
 from ablation_study.picture import ROWS
 from ablation_study.scores import Scores, column, logs, versions
 
@@ -44,22 +44,22 @@ def page(
     shown: str,
     picture: str,
     bbob_scores: Scores,
-    attack: tuple[Scores, list[Struck]],
+    attack: tuple[Scores, list[AttackRecord]],
     instances: Sequence[int],
 ) -> str:
     """Return the page, with the fields that have records."""
-    attack_scores, struck = attack
+    attack_scores, attack_records = attack
     parts = [HEAD.format(folder=shown, picture=picture)]
     if len(bbob_scores.of) > 1:
         title = f"BBOB in {bbob.D} variables, {bbob.TIMES} d evaluations"
         unit = "decades of f - fopt"
         parts += field_parts(title, unit, bbob_scores, "{:+.2f}", bbob.chosen(folder).read())
     if len(attack_scores.of) > 1:
-        queries, n = struck[0].queries, len(attack_scores.units)
+        queries, n = attack_records[0].queries, len(attack_scores.units)
         title = f"Attack on MNIST, {n} images, {queries:,} queries"
         chosen = images.chosen(folder, queries).read()
         parts += field_parts(title, "total loss", attack_scores, "{:+.1f}", chosen)
-        parts += [auto_attack(attack_scores, each) for each in struck if each.name == "auto"]
+        parts += [auto_attack(attack_scores, each) for each in attack_records if each.name == "auto"]
     parts += auto_parts(folder, bbob_scores.units, instances)
     parts += left_out()
     parts += [f"{text}\n" for text in versions(folder)]
@@ -158,7 +158,7 @@ def all_rows(scores: Scores, form: str) -> list[list[str]]:
     return [[f"{o}, {s}", *(entry(Composition(oracle=o, schedule=s, update=u)) for u in UPDATES)] for o, s in ROWS]
 
 
-def auto_attack(scores: Scores, auto: Struck) -> str:
+def auto_attack(scores: Scores, auto: AttackRecord) -> str:
     """Compare the attack's own "auto" with the compositions."""
     mean = float(np.mean(auto.total))
     better = sum(scores.mean(c) < mean for c in scores.of)

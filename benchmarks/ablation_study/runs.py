@@ -13,14 +13,14 @@ from coco_study.running import run_and_keep
 
 def missing(jobs: Sequence[Job], folder: Path) -> list[Job]:
     """Return the jobs without a record."""
-    shown = records.shown(records.read(folder))
+    shown = records.recorded_budgets(records.read(folder))
     return [job for job in jobs if (job.method.name, job.method.digest, job.place, job.budgets[-1]) not in shown]
 
 
 def run_missing(jobs: Sequence[Job], folder: Path, *, workers: int, until: float) -> bool:
     """Run jobs until a time of `time.monotonic`, and print a summary. Return True if all have a record."""
-    records.mend(folder)
+    records.drop_incomplete_lines(folder)
     left = longest_first(missing(jobs, folder))
     seconds = until - time.monotonic()
-    run_and_keep(left, folder, workers=workers, seconds=seconds, there=len(jobs) - len(left))
+    run_and_keep(left, folder, workers=workers, seconds=seconds, already_recorded=len(jobs) - len(left))
     return not missing(jobs, folder)

@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 
 from ablation_study import bbob, images
 from ablation_study.axes import Composition, compositions
-from ablation_study.images import Struck
+from ablation_study.images import AttackRecord
 
 Array = NDArray[np.float64]
 
@@ -75,20 +75,20 @@ def bbob_scores(folder: Path, *, fs: Sequence[int] = bbob.TEST, instances: Seque
     )
 
 
-def attack_scores(folder: Path) -> tuple[Scores, list[Struck]]:
+def attack_scores(folder: Path) -> tuple[Scores, list[AttackRecord]]:
     """Return the total losses of the tuned compositions, image by image, and all records, including that of "auto".
 
     If the records have several numbers of images or queries, the most frequent one is used.
     """
     found = images.read(folder)
-    counted = Counter((struck.queries, struck.ids) for struck in found)
+    counted = Counter((record.queries, record.ids) for record in found)
     if not counted:
         return Scores(units=(), of={}, ranks={}, success={}), []
     (queries, ids), _ = counted.most_common(1)[0]
     chosen = images.chosen(folder, queries).read()
     keys = {name: images.key_of(said["values"], queries, ids) for name, said in chosen.items()}
     keys["auto"] = images.key_of(None, queries, ids)
-    by_name = {struck.name: struck for struck in found if struck.key == keys.get(struck.name)}
+    by_name = {record.name: record for record in found if record.key == keys.get(record.name)}
     cells = [c for c in compositions() if c.name in by_name]
     totals = {c: np.array(by_name[c.name].total) for c in cells}
     return Scores(
@@ -110,7 +110,7 @@ def versions(folder: Path) -> list[str]:
     """Return a note for each field whose records come from several versions of the source."""
     codes = {
         "BBOB": {record.code for record in records.read(folder)},
-        "the attack": {struck.code for struck in images.read(folder)},
+        "the attack": {record.code for record in images.read(folder)},
     }
     return [
         f"The records of {field} come from {len(of)} versions of the slgh source ({', '.join(sorted(of))})."

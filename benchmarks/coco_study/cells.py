@@ -90,11 +90,11 @@ def choose(records: Iterable[Record], methods: Iterable[Method]) -> tuple[Chosen
             kept[record.method].append(record)
         elif record.method in kept:
             others[record.method] = others.get(record.method, 0) + 1
-    odd = [f"{name}: {number} records with other settings are left out." for name, number in others.items()]
+    notes = [f"{name}: {number} records with other settings are left out." for name, number in others.items()]
     for name, of in kept.items():
         codes = {record.code for record in of}
         if len(codes) > 1:
-            odd.append(
+            notes.append(
                 f"{name}: its records come from {len(codes)} versions of the slgh source ({', '.join(sorted(codes))})."
             )
-    return kept, odd
+    return kept, notes

@@ -30,17 +30,17 @@ def hours(jobs: Iterable[Job]) -> dict[tuple[str, Column], float]:
         runs[key] = runs.get(key, 0) + 1
     with processes(1) as alone:
         for (name, (suite, d, budget)), number in runs.items():
-            seconds = alone.submit(seconds_each, names[name], suite, d, budget).result()
+            seconds = alone.submit(seconds_per_evaluation, names[name], suite, d, budget).result()
             found[name, (suite, d, budget)] = number * budget * seconds / 3600
     return found
 
 
-def seconds_each(method: Method, suite: str, d: int, budget: int) -> float:
+def seconds_per_evaluation(method: Method, suite: str, d: int, budget: int) -> float:
     """Return the seconds per evaluation: those of the method plus those of the function."""
-    return own_seconds(method, suite, d, budget) + function_seconds(suite, d)
+    return method_seconds(method, suite, d, budget) + function_seconds(suite, d)
 
 
-def own_seconds(method: Method, suite: str, d: int, budget: int) -> float:
+def method_seconds(method: Method, suite: str, d: int, budget: int) -> float:
     """Return the seconds per evaluation that the method itself needs, without the function.
 
     The method is timed for max(500, 5 d) evaluations, after a short run that imports and compiles.

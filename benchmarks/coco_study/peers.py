@@ -14,14 +14,14 @@ import numpy as np
 
 from coco_study.watched import Array, Watched
 
-NEVER = 10**9
+UNLIMITED = 10**9
 """More iterations, evaluations or restarts than any budget allows."""
 
 
 def starts(x0: Array, lower: Array, upper: Array, seed: int) -> Iterator[tuple[Array, int]]:
     """Yield starts and seeds without end: first x0, then uniform points in the box."""
     rng = np.random.default_rng([seed, 2])
-    for restart in range(NEVER):
+    for restart in range(UNLIMITED):
         yield x0 if restart == 0 else rng.uniform(lower, upper), seed + restart
 
 
@@ -101,7 +101,7 @@ def bipop(
     begin = starts(x0, lower, upper, seed)
     while True:
         options = _cma_options(lower, upper, seed, bounded=bounded, diagonal=False)
-        fmin2(fun, lambda: next(begin)[0], sigma0, options, restarts=NEVER, bipop=True)
+        fmin2(fun, lambda: next(begin)[0], sigma0, options, restarts=UNLIMITED, bipop=True)
 
 
 def _cma_options(lower: Array, upper: Array, seed: int, *, bounded: bool, diagonal: bool) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def dual_annealing(fun: Watched, x0: Array, lower: Array, upper: Array, budget: 
 
     box = list(zip(lower, upper, strict=True))
     for x, own_seed in starts(x0, lower, upper, seed):
-        dual_annealing(fun, box, x0=x, rng=own_seed, maxiter=NEVER, maxfun=NEVER)
+        dual_annealing(fun, box, x0=x, rng=own_seed, maxiter=UNLIMITED, maxfun=UNLIMITED)
 
 
 def differential_evolution(
@@ -126,7 +126,7 @@ def differential_evolution(
 
     box = list(zip(lower, upper, strict=True))
     for x, own_seed in starts(x0, lower, upper, seed):
-        differential_evolution(fun, box, x0=x, rng=own_seed, popsize=popsize, polish=polish, maxiter=NEVER)
+        differential_evolution(fun, box, x0=x, rng=own_seed, popsize=popsize, polish=polish, maxiter=UNLIMITED)
 
 
 def lbfgsb(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int) -> None:
@@ -135,7 +135,7 @@ def lbfgsb(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, see
 
     box = list(zip(lower, upper, strict=True))
     for x, _ in starts(x0, lower, upper, seed):
-        minimize(fun, x, method="L-BFGS-B", bounds=box, options={"maxfun": NEVER, "maxiter": NEVER})
+        minimize(fun, x, method="L-BFGS-B", bounds=box, options={"maxfun": UNLIMITED, "maxiter": UNLIMITED})
 
 
 def nevergrad(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, optimizer: str) -> None:

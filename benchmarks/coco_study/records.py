@@ -76,7 +76,7 @@ def append(folder: Path, record: Record) -> None:
         file.write(record.line() + "\n")
 
 
-def mend(folder: Path) -> None:
+def drop_incomplete_lines(folder: Path) -> None:
     """Remove incomplete last lines, which a killed run leaves, before records are appended."""
     for file in folder.glob("*.jsonl"):
         whole, newline, cut = file.read_bytes().rpartition(b"\n")
@@ -109,7 +109,7 @@ def _parse(suite: str, said: dict[str, Any]) -> Record:
     )
 
 
-def shown(records: Iterable[Record]) -> set[tuple[str, str, Place, int]]:
+def recorded_budgets(records: Iterable[Record]) -> set[tuple[str, str, Place, int]]:
     """Return the runs and budgets that have a record."""
     return {(*record.key, budget) for record in records for budget in record.budgets}
 

@@ -21,11 +21,11 @@ def run_and_keep(
     *,
     workers: int,
     seconds: float | None,
-    there: int,
+    already_recorded: int,
 ) -> bool:
     """Run jobs, store the records of the new ones, and print a summary. Return True if none failed.
 
-    A method whose library is not installed is not tried again. `there` is the number of jobs that already had a record.
+    A method whose library is not installed is not tried again. `already_recorded` is a number of jobs, for the summary.
     """
     done = failed = 0
     uninstalled: set[str] = set()
@@ -41,11 +41,11 @@ def run_and_keep(
                 records.append(folder, future.result())
             done += 1
             tell(job.method.name)
-    print(f"{there} runs already recorded, {done - failed} done, {failed} failed, {len(left) - done} left.")
+    print(f"{already_recorded} runs already recorded, {done - failed} done, {failed} failed, {len(left) - done} left.")
     return not failed
 
 
-def obey(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
+def run_command_line(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> int:
     """Run the command of the command line. Errors of the user are printed in one line."""
     args = parser.parse_args(words)
     try:

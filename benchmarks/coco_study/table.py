@@ -42,7 +42,7 @@ Pick = Callable[[int], bool]
 """Predicate that selects the functions of a table."""
 
 
-def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
+def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
     """Return the page. The text of `old` under "How to read it" is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
@@ -64,7 +64,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, odd: Iterable[str], figures: Map
         *(part for column in test for part in medians(column, "test")),
         *(part for column in training for part in medians(column, "training")),
         *missing([*test, *training], chosen),
-        *(f"{text}\n" for text in odd),
+        *(f"{text}\n" for text in notes),
     ]
     return "\n".join(parts)
 
