@@ -109,6 +109,7 @@ def uninterrupted(fun: Point, *, fewer: bool = False) -> slgh.Result:
 def assert_same_run(a: slgh.Result, b: slgh.Result) -> None:
     assert_same(a, b)
     assert (a.message, a.success) == (b.message, b.success)
+    assert a.phases == b.phases
 
 
 class Clock:

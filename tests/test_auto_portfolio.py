@@ -44,6 +44,27 @@ def test_history_has_a_row_for_each_step(fun: Point) -> None:
     np.testing.assert_array_equal(history["fun"][local], [fun(x) for x in history["x"][local]])
 
 
+@every_function
+def test_phases_cover_all_iterations_in_order(fun: Point) -> None:
+    run = uninterrupted(fun)
+    assert [phase.start for phase in run.phases] == [0, *(phase.stop for phase in run.phases[:-1])]
+    assert run.phases[-1].stop == run.nit
+    names = [phase.name for phase in run.phases]
+    assert set(names) <= {"homotopy", "local_search", "restarts"}
+    first = names.index("restarts") if "restarts" in names else len(names)
+    assert set(names[first:]) <= {"restarts"}, "restarts come last"
+    for name, start, stop in run.phases:
+        t = run.history["t"][start:stop]
+        if name != "restarts":
+            assert ((t > 0) == (name == "homotopy")).all()
+        assert ((t > 0) == (t[0] > 0)).all(), "one phase is not of two kinds"
+
+
+def test_other_runs_have_no_phases() -> None:
+    assert minimize(waves, np.ones((2, 3)), batched=True, vectorized=True, max_evals=100).phases == ()
+    assert minimize(waves, np.ones(3), method="scale_free", max_evals=100).phases == ()
+
+
 def test_nowhere_finite_is_given_up() -> None:
     run = resumable(lambda x: np.nan)
     assert (run.status, run.success) == (slgh.Status.NONFINITE, False)

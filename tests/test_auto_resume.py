@@ -28,6 +28,7 @@ from auto_cases import (
     waves,
 )
 from cases import Stopper, noting
+from slgh.engine import checkpoint
 from slgh.engine import run as loop
 
 
@@ -54,6 +55,22 @@ def test_a_run_broken_off_by_an_exception_is_continued_bit_for_bit(fun: Point, t
         rest = Counted(fun)
         assert_same_run(resumable(rest, checkpoint=file), uninterrupted(fun))
         assert len(rest.values) < uninterrupted(fun).nfev - at + 100, "known values are not evaluated again"
+
+
+def test_a_checkpoint_without_the_ends_of_phases_is_continued(tmp_path: Path) -> None:
+    """Files of older versions lack them."""
+    file = tmp_path / "run.npz"
+    with pytest.raises(Stopper):
+        resumable(Counted(waves, uninterrupted(waves).nfev - 20, Stopper), checkpoint=file)
+    found = checkpoint.read(file)
+    assert found is not None
+    meta, arrays = found
+    assert len(arrays["auto.numbers"])
+    meta.pop("slgh")
+    checkpoint.write(file, meta, arrays | {"auto.numbers": arrays["auto.numbers"][:, :3]})
+    run = resumable(waves, checkpoint=file)
+    assert run.phases == ()
+    np.testing.assert_array_equal(run.x, uninterrupted(waves).x)
 
 
 @pytest.mark.parametrize("fun", [valley, cliff])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from scipy.optimize import OptimizeResult
 
@@ -59,6 +59,15 @@ IF_NONZERO = ("fun_se", "njev", "nrejected")
 """Entries that are not printed if they are 0."""
 
 
+class Phase(NamedTuple):
+    """Phase of a run of "auto": iterations `start` to `stop`, without the last."""
+
+    name: str
+    """"homotopy", "local_search", or "restarts" for those that follow both."""
+    start: int
+    stop: int
+
+
 class Result(OptimizeResult):
     """Outcome of a run, a `scipy.optimize.OptimizeResult`.
 
@@ -94,6 +103,10 @@ class Result(OptimizeResult):
     history
         Dictionary of arrays over the recorded iterations: "iteration", "nfev", "fun", "t", "fun_best", "x" with
         history="x", and the columns of a `watch`.
+    phases
+        For a single problem of "auto", its phases in order, each a tuple (name, start, stop): `history` has their
+        iterations start to stop - 1. The name is "homotopy" or "local_search", or "restarts" for each that follows
+        both. Empty for other runs.
     watched
         With a `watch`, the arrays that it keeps, by name.
     method, engine, seed

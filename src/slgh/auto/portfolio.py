@@ -20,7 +20,7 @@ from slgh.auto.replay_log import Evaluating, Evaluation, PhaseOutcome, ReplayLog
 from slgh.engine.arguments import PHASES
 from slgh.engine.config import RunConfig
 from slgh.engine.run import Request, Run
-from slgh.result import Status
+from slgh.result import Phase, Status
 
 # The shares below are round numbers that did well on the training functions of benchmarks/coco.py. No search was made.
 
@@ -74,6 +74,10 @@ class Portfolio:
         """Number of times that the current homotopy has started again, at a smaller t."""
         self.left = 0
         """Evaluations left after the last phase."""
+        self.restarting = False
+        """True after the phases from x0 and from the end of their homotopy."""
+        self._ended: list[tuple[str, int]] = []
+        """Name of each phase that has ended, and the iterations until then."""
 
     def phases(self, engine: Run) -> Generator[Request, Any, None]:
         """Run all phases, until the budget is spent or nothing is left to do."""
@@ -110,6 +114,7 @@ class Portfolio:
         kept = max(RUGGED_LOCAL_SHARE * budget, least)
         yield from self.homotopy(engine, x0, self.t1, self.left - int(kept))
         yield from self.local_search(engine, self.lowest(engine).x)
+        self.restarting = True
         while "restarts" in (self.config.phases or ()) and self.left > RESTART_MIN_GRADIENTS * gradient_cost:
             before = self.lowest(engine)
             end = yield from self.homotopy(engine, before.x, RESTART_RADIUS * self.t1, int(RESTART_SHARE * self.left))
@@ -156,6 +161,7 @@ class Portfolio:
 
     def local_searches_elsewhere(self, engine: Run, gradient_cost: int) -> Generator[Request, Any, None]:
         """Search from random points, as long as the budget allows it and each search uses some of it."""
+        self.restarting = True
         before = self.left + 1
         while "restarts" in (self.config.phases or ()) and gradient_cost < self.left < before:
             before = self.left
@@ -276,12 +282,27 @@ class Portfolio:
         outcome = self.log.skipped()
         if outcome is not None:
             self.left, self.phase = outcome.left, ""
+            self._note_end(outcome)
         return outcome
 
     def done(self, engine: Run, outcome: PhaseOutcome) -> PhaseOutcome:
         """End a phase."""
         self.left, self.phase, self.until, self.retreats = engine.left, "", None, 0
-        return self.log.end(outcome._replace(left=self.left))
+        outcome = outcome._replace(left=self.left, nit=engine.state.k)
+        self._note_end(outcome)
+        return self.log.end(outcome)
+
+    def _note_end(self, outcome: PhaseOutcome) -> None:
+        self._ended.append(("restarts" if self.restarting else outcome.phase, outcome.nit))
+
+    def timeline(self, nit: int) -> tuple[Phase, ...]:
+        """Return the phases that have iterated, given the iterations so far; () if the ends of some are unknown."""
+        current = "restarts" if self.restarting else self.phase
+        ends = [*self._ended, (current, nit)]
+        starts = [0, *(end for _, end in ends[:-1])]
+        if min(starts) < 0:
+            return ()
+        return tuple(Phase(name, start, end) for start, (name, end) in zip(starts, ends, strict=True) if start < end)
 
     def save(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that `load` continues from."""
@@ -290,7 +311,7 @@ class Portfolio:
     def load(self, arrays: dict[str, NDArray[Any]], d: int) -> None:
         """Continue from the arrays of `save`, for d variables."""
         self.log.load(arrays, d)
-        for phase, note, _ in arrays["numbers"].tolist():
+        for phase, note, *_ in arrays["numbers"].tolist():
             if PHASES[phase] == "landscape":
                 Landscape(note)  # raises ValueError if the number is invalid
         until, self.retreats = arrays["now"].tolist()

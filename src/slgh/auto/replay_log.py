@@ -41,6 +41,8 @@ class PhaseOutcome(NamedTuple):
     value. For "local_search" 1 if it converged, else 0."""
     left: int = 0
     """Evaluations left after the phase."""
+    nit: int = -1
+    """Iterations of the run when the phase ended, -1 if a checkpoint of an older version does not say."""
 
 
 class ReplayLog:
@@ -88,7 +90,7 @@ class ReplayLog:
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
-            "numbers": np.array([(PHASES.index(o.phase), o.note, o.left) for o in ended], np.int64).reshape(-1, 3),
+            "numbers": np.array([(PHASES.index(o.phase), *o[3:]) for o in ended], np.int64).reshape(-1, 4),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
         }
@@ -98,7 +100,9 @@ class ReplayLog:
         n = len(arrays["fun"])
         expect(arrays, "fun", (n,), "f")
         expect(arrays, "x", (n, d) if n else (0,), "f")
-        phases = expect(arrays, "numbers", (n, 3), "i")[:, 0]
+        # Older versions did not save `nit`, the last of the numbers.
+        columns = 3 if arrays["numbers"].shape[-1:] == (3,) else 4
+        phases = expect(arrays, "numbers", (n, columns), "i")[:, 0]
         if not np.isin(phases, range(len(PHASES))).all():
             raise ValueError("its phases are unknown")
         rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)

@@ -16,7 +16,7 @@ from slgh.engine.state import RunState, slices
 from slgh.engine.termination import status_after
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight, StepState
-from slgh.result import Result, Status
+from slgh.result import Phase, Result, Status
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""
@@ -42,6 +42,8 @@ class Ending(NamedTuple):
     story: str
     """Observations and phases of "auto", for the message."""
     homotopies: int
+    phases: tuple[Phase, ...]
+    """Phases of "auto", else empty."""
     remarks: tuple[str, ...]
     """Further sentences for the message."""
     elapsed: Callable[[], float]
@@ -114,6 +116,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         message=_message(ending, status),
         chosen=_chosen(ending),
         history=history,
+        phases=ending.phases,
         method=ending.method,
         engine=ending.engine,
         seed=config.seed,

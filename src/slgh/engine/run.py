@@ -28,7 +28,7 @@ from slgh.engine.step import map_leaves
 from slgh.engine.termination import status_after
 from slgh.oracles import Antithetic
 from slgh.protocols import Query
-from slgh.result import Result, Status
+from slgh.result import Phase, Result, Status
 
 Request: TypeAlias = Evaluate | Advance
 
@@ -50,6 +50,9 @@ class Strategy(Protocol):
 
     def phases(self, engine: Run) -> Generator[Request, Any, None]:
         """Use the budget. The run ends when this generator does."""
+
+    def timeline(self, nit: int) -> tuple[Phase, ...]:
+        """Return the phases so far, given the number of iterations."""
 
     def save(self) -> snapshot.Arrays: ...
     def load(self, arrays: snapshot.Arrays, d: int) -> None: ...
@@ -265,6 +268,7 @@ class Run:
                 noisy=strategy is not None and strategy.noisy,
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,
+                phases=() if strategy is None else strategy.timeline(self.state.k),
                 remarks=(self.config.remark, self.loop_remark),
                 elapsed=self.elapsed,
             )
