@@ -1,9 +1,11 @@
-"""Style of figures: sizes for print, colors for the color-blind, lines that can be told apart in gray."""
+"""Style of figures: one color per method, sizes for print, lines that can be told apart in gray."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import itertools
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,45 @@ if TYPE_CHECKING:
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette for the color-blind, darker colors first."""
+
+METHOD_COLORS = {
+    "auto": "#0072B2",
+    "slgh_r": "#009E73",
+    "slgh_d": "#56B4E9",
+    "gradopt": "#E69F00",
+    "gd": "#CC79A7",
+    "adamm": "#8C564B",
+    "lbfgsb": "#D55E00",
+    "cma": "#6A3D9A",
+    "cma_bipop": "#A66FD6",
+    "cma_diagonal": "#CDB4E8",
+    "de": "#8A8A8A",
+    "dual_annealing": "#B5A300",
+    "nevergrad": "#1B7F8C",
+    "open_es": "#A50F2F",
+    "powell": "#3D5A2A",
+    "random_search": "#BDBDBD",
+}
+"""Color of each method, in all figures, pages and benchmarks. `method_color` reads labels."""
+
+SAME_METHOD = {
+    "slgh": "auto",
+    "scale_free": "auto",
+    "paper": "slgh_r",
+    "sgd": "gd",
+    "adam": "adamm",
+    "l_bfgs": "lbfgsb",
+    "l_bfgs_b": "lbfgsb",
+    "lbfgs": "lbfgsb",
+    "cma_es": "cma",
+    "bipop_cma_es": "cma_bipop",
+    "openai_es": "open_es",
+    "random": "random_search",
+}
+"""Other names of the methods of `METHOD_COLORS`."""
+
+PHASE_COLORS = {"homotopy": METHOD_COLORS["auto"], "local_search": "#E69F00", "restarts": "#8A8A8A"}
+"""Color of each phase of "auto", for its part of the path and its part of the curves."""
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
 """One line style per color, so that lines differ in gray too."""
@@ -34,6 +75,13 @@ RC = {
     "svg.fonttype": "path",  # the same look without the fonts
 }
 
+DARK = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), "#E8E8E8"),
+    **dict.fromkeys(("axes.edgecolor", "legend.edgecolor"), "#A0A0A0"),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#131416"),
+}
+"""Light text on the background that the documentation has in dark mode."""
+
 
 def matplotlib() -> Any:
     """Return the library, or raise an error that names the extra."""
@@ -45,18 +93,70 @@ def matplotlib() -> Any:
 
 
 @contextmanager
-def style() -> Iterator[None]:
+def style(*, dark: bool = False) -> Iterator[None]:
     """Draw and write figures in this style; the user's settings are restored. Also a decorator."""
-    with matplotlib().rc_context(RC):
+    with matplotlib().rc_context(RC | DARK if dark else RC):
         yield
 
 
-def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """Return an empty figure that pyplot does not know of."""
-    matplotlib()
-    from matplotlib.figure import Figure
+def ink() -> str:
+    """Return the color of text, which is readable on the background: black, or light in dark mode."""
+    return str(matplotlib().rcParams["text.color"])
 
-    return Figure(figsize=(width, height), layout="constrained")
+
+def background() -> str:
+    """Return the color behind the axes."""
+    return str(matplotlib().rcParams["axes.facecolor"])
+
+
+def method_color(label: str) -> str | None:
+    """Return the color of a method by its label, or None if it has none.
+
+    Capitals, the prefix "zo" of zeroth-order methods, and parameters after the name do not matter.
+
+    >>> method_color("ZOSLGH_r 0.999") == method_color("slgh_r") == METHOD_COLORS["slgh_r"]
+    True
+    >>> method_color("L-BFGS-B") == METHOD_COLORS["lbfgsb"]
+    True
+    """
+    name = re.sub(r"[^a-z]+", "_", re.split(r"[,\d]", label.lower())[0]).strip("_")
+    for known in (name, name.removeprefix("zo")):
+        if (color := METHOD_COLORS.get(SAME_METHOD.get(known, known))) is not None:
+            return color
+    return None
+
+
+def looks(labels: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return color and line style of each line of a figure.
+
+    The color says which method it is. Further lines of one method are lighter. Labels that name no method get the
+    colors of `COLORS` in order.
+    """
+    others, seen = itertools.cycle(COLORS), list[str]()
+    found = []
+    for k, label in enumerate(labels):
+        color = method_color(label) or next(others)
+        found.append((lighter(color, 0.45 * seen.count(color)), DASHES[k % len(DASHES)]))
+        seen.append(color)
+    return found
+
+
+def lighter(color: str, share: float) -> str:
+    """Mix a color "#rrggbb" with white.
+
+    >>> lighter("#000000", 0.5)
+    '#808080'
+    """
+    parts = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(part + min(share, 0.8) * (255 - part)):02X}" for part in parts)
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """Return an empty figure that pyplot does not know of, so that a notebook shows it once."""
+    matplotlib()
+    from slgh.plotting.notebook_figure import NotebookFigure
+
+    return NotebookFigure(figsize=(width, height), layout="constrained")
 
 
 def as_bytes(figure: Figure, kind: str) -> bytes:

@@ -11,13 +11,13 @@ from slgh.paper.attack.printed import VARIANTS, PaperAttack, PrintedFigure, subs
 from slgh.paper.attack.run_row import decode_image
 from slgh.paper.experiment import Drawing, Record
 from slgh.plotting.figures import typeset
-from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
+from slgh.plotting.style import COLORS, WIDTH, looks, new_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LOOKS = {name: (COLORS[k], DASHES[k]) for k, name in enumerate(VARIANTS)}
+LOOKS = dict(zip(VARIANTS, looks([variant.label for variant in VARIANTS.values()]), strict=True))
 """Color and line style of a row, the same in all figures."""
 
 QUANTITIES = {"total": "total loss", "distortion": "L2 distortion"}

@@ -18,7 +18,7 @@ import numpy as np
 from slgh import checks
 from slgh.paper.experiment import Drawing, Findings, Job, Record, Study, Tick
 from slgh.paper.experiments.iterations import jagged, run_seeds
-from slgh.plotting.style import COLORS, DASHES, new_figure, style
+from slgh.plotting.style import COLORS, looks, new_figure, style
 from slgh.plotting.table import Table
 from slgh.smoothing import Quadrature
 from slgh.theory import THEOREMS, Plan, plan
@@ -230,7 +230,7 @@ def draw_means(found: Tolerance) -> Figure:
     axes = figure.subplots(1, len(ERRORS), sharey=True)
     for ax, error in zip(axes, ERRORS, strict=True):
         own = [curve for curve in found.curves if curve.error == error]
-        for curve, color, dash in zip(own, COLORS, DASHES, strict=False):
+        for curve, (color, dash) in zip(own, looks([curve.method for curve in own]), strict=True):
             ax.plot(found.T, curve.mean, label=curve.method, color=color, linestyle=dash)
         ax.plot(found.T, found.bound, color="black", label="bound of Theorem C.1")
         ax.plot(found.T, found.printed, color="gray", linestyle=":", label="as printed, 2 nu in every iteration")

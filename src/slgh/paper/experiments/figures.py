@@ -15,7 +15,7 @@ from slgh.paper.experiments.paper_table import RowOutcome
 from slgh.plotting.explorer import Box, Function, blur
 from slgh.plotting.figures import RunCurves, contours, draw_runs, grid, typeset
 from slgh.plotting.path import Path
-from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
+from slgh.plotting.style import WIDTH, looks, new_figure, style
 from slgh.problems import Problem
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def trajectories(
     figure = new_figure(height, WIDTH if len(panels) > 1 else 0.66 * WIDTH)
     for ax, panel in zip(np.ravel(figure.subplots(1, len(panels), sharey=True)), panels, strict=True):
         contours(ax, panel.fun, box)
-        for path, color, dash in zip(paths, COLORS, DASHES, strict=False):
+        for path, (color, dash) in zip(paths, looks([path.label for path in paths]), strict=True):
             ax.plot(*path.x.T[:2], color=color, linestyle=dash, label=typeset(path.label))
             ax.plot(*path.x[0, :2], "o", color=color, markerfacecolor="white", markersize=5)
             ax.plot(*path.x[-1, :2], "o", color=color, markersize=5)
