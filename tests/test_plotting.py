@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +19,7 @@ from libraries import other_libraries, to_library
 from slgh.paper.experiments.figures import Panel, curves, surfaces, trajectories
 from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import path_of, thinned
-from slgh.plotting.style import COLORS, DASHES, as_bytes
+from slgh.plotting.style import COLORS, DASHES, METHOD_COLORS, PHASE_COLORS, as_bytes, looks, method_color
 from slgh.plotting.table import Table
 
 matplotlib.use("Agg")
@@ -70,8 +72,8 @@ def test_in_one_variable_the_path_lies_on_the_smoothed_function() -> None:
     legend = line.get_legend()
     assert legend is not None
     drawn = {text.get_text() for text in legend.get_texts()}
-    assert {"f", "F(., 1)", "F(., 0.5)"} <= drawn
-    (path,) = [at for at in line.lines if at.get_label() == "$(x_k, F(x_k, t_k))$"]
+    assert {"f", "f smoothed, t = 1", "f smoothed, t = 0.5"} <= drawn
+    (path,) = [at for at in line.lines if at.get_label() == "path $(x_k, F(x_k, t_k))$"]
     x, t = np.asarray(path.get_xdata()), path_of(result).thin(200).t
     exact = (x**2 + t**2) / 20 - np.exp(-4.5 * t**2) * np.cos(3 * x) + 1
     assert_allclose(np.asarray(path.get_ydata()), exact, atol=0.01)
@@ -90,9 +92,116 @@ def test_a_batch_is_drawn_with_a_band(d: int) -> None:
     starts = np.random.default_rng(0).normal(size=(4, d))
     result = slgh.minimize(bowl, starts, batched=True, vectorized=True, max_evals=200, seed=0, history="x")
     figure = slgh.plot(result, bowl, vectorized=True)
-    left = named(figure, "mean of $f$ around $x_k$")
+    left = named(figure, "f")
     assert len(left.collections) == 1, "the band"
-    assert_allclose(left.lines[0].get_ydata(), np.median(result.history["fun"], axis=1))
+    raw, best = left.lines
+    assert_allclose(raw.get_ydata(), np.median(result.history["fun"], axis=1))
+    assert_allclose(best.get_ydata(), np.median(result.history["fun_best"], axis=1))
+
+
+# Runs of "auto"
+
+
+def ackley(x: Any) -> float:
+    return float(-20 * np.exp(-0.2 * np.sqrt(np.mean(x**2))) - np.exp(np.mean(np.cos(2 * np.pi * x))) + 20 + np.e)
+
+
+@functools.cache
+def run_auto(d: int) -> slgh.Result:
+    """A run whose local searches and restarts go far beyond what its homotopy visits."""
+    return slgh.minimize(ackley, np.full(d, 5.0), max_evals=1000, seed=0, history="x")
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_view_is_framed_on_start_homotopy_and_end(d: int) -> None:
+    run = run_auto(d)
+    ax = slgh.plot(run, ackley).axes[0]
+    axes = [ax.get_xlim(), ax.get_ylim()][:d]
+    homotopy = [run.history["x"][start:stop] for name, start, stop in run.phases if name == "homotopy"]
+    shown = np.concatenate([[np.full(d, 5.0)], *homotopy, [run.x]])
+    for i, (low, high) in enumerate(axes):
+        assert low < shown[:, i].min()
+        assert shown[:, i].max() < high
+    side = np.ptp(shown, axis=0).max()
+    assert max(high - low for low, high in axes) < 1.6 * side
+    assert np.ptp(run.history["x"], axis=0).max() > 2 * side, "all points would need another view"
+
+
+def test_the_path_is_broken_between_phases() -> None:
+    run = run_auto(2)
+    plane = slgh.plot(run, ackley).axes[0]
+    names = [phase.name for phase in run.phases]
+    assert {"homotopy", "local_search", "restarts"} == set(names)
+    lines = [line for line in plane.lines if str(line.get_label()).removeprefix("_") in PHASE_COLORS]
+    assert [str(line.get_label())[1:] for line in lines] == names, "one line per phase"
+    for line, phase in zip(lines, run.phases, strict=True):
+        assert line.get_color() == PHASE_COLORS[phase.name]
+        x = run.history["x"][phase.start : phase.stop]
+        drawn = np.transpose(np.asarray(line.get_data()))
+        assert_allclose(drawn[0], x[0])
+        assert all((x == point).all(axis=1).any() for point in drawn), "no point of another phase"
+        if phase.name == "homotopy":
+            assert_allclose(drawn, x)
+
+
+def test_phases_are_shaded_over_the_evaluations() -> None:
+    run = run_auto(2)
+    figure = slgh.plot(run)
+    left, right = figure.axes
+    nfev = run.history["nfev"]
+    names = [name for name, group in itertools.groupby(phase.name for phase in run.phases)]
+    for ax in (left, right):
+        assert [str(patch.get_label())[1:] for patch in ax.patches] == names, "restarts are one"
+        ends = np.array([patch.get_extents().transformed(ax.transData.inverted()).intervalx for patch in ax.patches])
+        assert_allclose(ends[1:, 0], ends[:-1, 1], err_msg="without gaps")
+        assert_allclose([ends[0, 0], ends[-1, 1]], nfev[[0, -1]])
+        first = next(phase for phase in run.phases if phase.name == "homotopy")
+        assert_allclose(ends[names.index("homotopy")], nfev[[first.start - 1, first.stop - 1]])
+        assert ax.get_xlabel() == "evaluations of f"
+    best = left.lines[-1]
+    assert best.get_linewidth() > 2 * max(line.get_linewidth() for line in left.lines[:-1])
+    assert_allclose(np.asarray(best.get_ydata()), np.maximum(run.history["fun_best"], left.get_ylim()[0]))
+    explained = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert explained == {"best value so far", "f in each step", "homotopy", "local search", "restarts"}
+
+
+def test_restarts_can_be_left_out() -> None:
+    run = run_auto(2)
+    path = path_of(run)
+    before = path.without_restarts()
+    first = next(phase for phase in run.phases if phase.name == "restarts")
+    assert_allclose(before.iteration, [*range(first.start), run.nit])
+    assert_allclose(path_of(run_himmelblau()).without_restarts().x, path_of(run_himmelblau()).x)
+    numbers = before.phase_numbers()
+    assert (np.diff(numbers) >= 0).all()
+    assert len(set(numbers.tolist())) == run.phases.index(first) + 1, "one number per phase, and one for the end"
+
+
+def test_local_searches_alone_are_framed_on_their_improvements() -> None:
+    run = slgh.minimize(ackley, [5.0, 5.0], max_evals=200, seed=0, history="x", phases=("local_search",))
+    path = path_of(run)
+    better = path.improvements()
+    assert (np.diff(better.fun) < 0).all()
+    assert len(better.fun) < len(path.fun)
+    assert_allclose(path.framed()[1:-1], better.x)
+
+
+def test_a_run_of_gradients_is_drawn_over_its_iterations() -> None:
+    run = slgh.minimize(HIMMELBLAU.smooth, HIMMELBLAU.x0, max_evals=200, seed=0, history="x")
+    assert run.phases
+    left = slgh.plot(run).axes[0]
+    assert left.get_xlabel() == "iteration $k$"
+    assert_allclose(np.asarray(left.lines[-1].get_xdata()), run.history["iteration"])
+
+
+def test_pyplot_keeps_no_figure() -> None:
+    """A notebook would show it a second time."""
+    import matplotlib.pyplot as plt
+
+    figure = slgh.plot(run_auto(2), ackley)
+    assert plt.get_fignums() == []
+    picture: Any = figure
+    assert picture._repr_png_().startswith(b"\x89PNG")
 
 
 @other_libraries
@@ -211,6 +320,29 @@ def test_colors_can_be_told_apart() -> None:
         apart = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + 10 * np.eye(len(rgb))
         assert apart.min() > 0.1
     assert len(DASHES) == len(COLORS)
+
+
+def test_every_method_has_a_color_of_its_own() -> None:
+    rgb = np.array([matplotlib.colors.to_rgb(color) for color in METHOD_COLORS.values()])
+    apart = np.linalg.norm(rgb[:, None] - rgb[None], axis=-1) + 10 * np.eye(len(rgb))
+    assert apart.min() > 0.15
+    assert len(set(PHASE_COLORS.values())) == len(PHASE_COLORS)
+
+
+@pytest.mark.parametrize(
+    ("label", "method"),
+    [("ZOGradOpt 0.5", "gradopt"), ("GD", "gd"), ("ZOSGD", "gd"), ("slgh", "auto"), ("cma-bipop", "cma_bipop")],
+)
+def test_labels_have_the_color_of_their_method(label: str, method: str) -> None:
+    assert method_color(label) == METHOD_COLORS[method]
+
+
+def test_lines_of_one_method_differ() -> None:
+    labels = ["GD", "GradOpt 0.5", "GradOpt 0.8", "SLGH_r 0.995", "SLGH_r 0.999", "mine", "yours"]
+    found = looks(labels)
+    assert found[0][0] == METHOD_COLORS["gd"]
+    assert found[3][0] == METHOD_COLORS["slgh_r"]
+    assert len({color for color, _ in found}) == len({dash for _, dash in found[:6]}) + 1 == len(labels)
 
 
 # Tables

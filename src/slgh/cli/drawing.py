@@ -99,11 +99,6 @@ def write_figure(figure: Any, file: pathlib.Path) -> None:
 
 
 def _figure(run: FinishedRun, fun: Any) -> Any:
-    import matplotlib
-
-    matplotlib.use("agg")  # files alone: no window is opened, and no display is needed
-    import matplotlib.pyplot as plt
-
     from slgh.plotting.plots import plot
 
     figure = plot(run.result, fun, vectorized=True, title=title_of(run).replace("$", r"\$"))
@@ -111,7 +106,6 @@ def _figure(run: FinishedRun, fun: Any) -> Any:
         # A path is drawn for one or two variables.
         labels = zip(("xlabel", "ylabel"), run.problem.variables, strict=False)
         figure.axes[0].set(**dict(labels))
-    plt.close(figure)
     return figure
 
 

@@ -51,6 +51,7 @@
       x: decode(path.x, Float64Array),
       t: decode(path.t, Float64Array),
       fun: decode(path.fun, Float64Array),
+      phase: decode(path.phase, Float64Array),
     }));
     return {
       axes,
@@ -114,12 +115,29 @@
     return corners.reduce((sum, [at, weight]) => sum + (weight === 0 ? 0 : weight * values[at]), 0);
   }
 
+  /** True if another phase of "auto" begins with this record: the line to it is left out. */
+  function breaksAt(path, i) {
+    return i > 0 && path.phase[i] !== path.phase[i - 1];
+  }
+
+  /** One coordinate of a path in the plane, with a gap where another phase begins. */
+  function coordinateOf(path, j, from, to) {
+    const values = [];
+    for (let i = from; i <= to; i += 1) {
+      if (i > from && breaksAt(path, i)) values.push(null);
+      values.push(path.x[2 * i + j]);
+    }
+    return values;
+  }
+
   /** Points of a path up to iteration k, with others between them so that none is further than `step` from the next. */
   function wayOf(path, d, k, step) {
     const points = [];
     for (let i = 0; i <= k; i += 1) {
       const to = path.x.subarray(i * d, (i + 1) * d);
-      const from = i > 0 ? path.x.subarray((i - 1) * d, i * d) : to;
+      const breaks = breaksAt(path, i);
+      if (breaks) points.push(Array(d).fill(NaN));
+      const from = i > 0 && !breaks ? path.x.subarray((i - 1) * d, i * d) : to;
       const distance = Math.hypot(...to.map((value, j) => value - from[j]));
       const pieces = clamp(Math.ceil(distance / step) || 1, 1, 200);
       for (let n = 1; n <= pieces; n += 1) points.push(Array.from(to, (value, j) => from[j] + (n / pieces) * (value - from[j])));
@@ -265,13 +283,12 @@
 
   /** A path in the plane from one record to another, on white so that it shows on all colors. */
   function routeOf(path, from, to, { width, name, dash = "solid", opacity = 1 }) {
-    const points = path.x.subarray(2 * from, 2 * (to + 1));
     const line = {
       type: "scatter",
       mode: "lines",
       name,
-      x: columnOf(points, 2, 0),
-      y: columnOf(points, 2, 1),
+      x: coordinateOf(path, 0, from, to),
+      y: coordinateOf(path, 1, from, to),
       opacity,
       line: { color: path.color, width, dash },
       hoverinfo: "skip",

@@ -233,7 +233,9 @@ def _cut(values: Floats, at: Sequence[Floats]) -> Floats:
 
 
 def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[float, float], ...]:
-    """Return a box around paths and minimizers, with a margin and equal sides; of length 2 if nothing moves.
+    """Return a box with equal sides and a margin around the framed points of paths, and around minimizers.
+
+    Its sides have length 2 if nothing moves.
 
     >>> still = Path(label="", iteration=np.arange(2), x=np.ones((2, 1)), t=np.zeros(2), fun=np.zeros(2))
     >>> box_around([still])
@@ -241,7 +243,9 @@ def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[flo
     >>> box_around([still], minimizers=[[8.0]])
     ((-0.5, 9.5),)
     """
-    places = [path.x for path in paths] + ([] if minimizers is None else [np.atleast_2d(np.asarray(minimizers, float))])
+    places = [path.framed() for path in paths] + (
+        [] if minimizers is None else [np.atleast_2d(np.asarray(minimizers, float))]
+    )
     x = np.concatenate(places)
     x = x[(np.abs(x) < DIVERGED).all(axis=-1)]
     if not len(x):

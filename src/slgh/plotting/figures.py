@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.plotting.explorer import Box, Function
-from slgh.plotting.style import COLORS, DASHES
+from slgh.plotting.path import Path
+from slgh.plotting.style import PHASE_COLORS, ink, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +38,7 @@ class RunCurves:
 
 def draw_runs(left: Axes, right: Axes, runs: Sequence[RunCurves]) -> None:
     """Draw f on the left axes and t on the right ones: of several seeds the median and a band between quantiles."""
-    for run, color, dash in zip(runs, COLORS, DASHES, strict=False):
+    for run, (color, dash) in zip(runs, looks([run.label for run in runs]), strict=True):
         for ax, values in ((left, run.fun), (right, run.t)):
             low, middle, high = np.quantile(values, (BAND[0], 0.5, BAND[1]), axis=-1)
             ax.plot(run.iteration, middle, color=color, linestyle=dash, label=typeset(run.label))
@@ -47,13 +48,81 @@ def draw_runs(left: Axes, right: Axes, runs: Sequence[RunCurves]) -> None:
     right.set(xlabel="iteration $k$", ylabel="$t_k$")
 
 
+PHASE_NAMES = {"homotopy": "homotopy", "local_search": "local search", "restarts": "restarts"}
+"""Names of the phases of "auto" in legends."""
+
+CIRCLES = 8
+"""Approximate number of circles along a homotopy."""
+
+MAX_DECADES = 12
+"""Maximum number of decades of a logarithmic axis. Values below are as good as zero."""
+
+
+def draw_best(ax: Axes, evaluations: NDArray[Any], best: NDArray[Any], *, color: str, label: str) -> None:
+    """Draw the best value so far as a bold line. Values below a logarithmic axis, as zero is, lie on its bottom."""
+    shown = np.maximum(best, ax.get_ylim()[0]) if ax.get_yscale() == "log" else best
+    ax.plot(evaluations, shown, color=color, linewidth=2.6, label=label, zorder=3, drawstyle="steps-post")
+
+
+def draw_phases(ax: Axes, path: Path) -> None:
+    """Draw each phase of "auto" as a line of its own in two variables, with the radius t as circles."""
+    from matplotlib.collections import EllipseCollection
+
+    for name, piece in path.pieces():
+        color = PHASE_COLORS[name]
+        look: dict[str, Any] = {"linewidth": 1.8, "markersize": 5, "zorder": 4}
+        if name == "restarts":
+            look = {"linewidth": 0.7, "markersize": 1.5, "alpha": 0.5}
+        ax.plot(*piece.x.T, ".-", color=color, label=f"_{name}", **look)
+        if name == "homotopy":
+            some = piece.thin(CIRCLES)
+            circles = EllipseCollection(
+                2 * some.t, 2 * some.t, np.zeros(len(some.t)), units="xy", offsets=some.x, transOffset=ax.transData
+            )
+            circles.set(facecolor="none", edgecolor=color, alpha=0.5, linewidth=0.8)
+            ax.add_collection(circles, autolim=False)
+            ax.plot([], [], "o", color=color, markerfacecolor="none", alpha=0.5, markersize=9, label="radius t")
+
+
+def shade_phases(ax: Axes, spans: Sequence[tuple[str, float, float]]) -> None:
+    """Shade phases (name, start, stop) along the horizontal axis. Restarts are one phase, whatever their number."""
+    merged: list[list[Any]] = []
+    for name, start, stop in spans:
+        if merged and merged[-1][0] == name:
+            merged[-1][2] = stop
+        else:
+            merged.append([name, start, stop])
+    for name, start, stop in merged:
+        ax.axvspan(start, stop, color=PHASE_COLORS[name], alpha=0.16, linewidth=0, zorder=0, label=f"_{name}")
+
+
+def scale_values(ax: Axes, values: NDArray[Any]) -> None:
+    """Frame these values: with a logarithmic axis if they are nonnegative and span more than two decades."""
+    shown = values[np.isfinite(values)]
+    positive = shown[shown > 0]
+    if not shown.size:
+        return
+    high = shown.max()
+    if positive.size and shown.min() >= 0 and high > 100 * positive.min():
+        ax.set_yscale("log")
+        ax.set_ylim(max(positive.min(), high / 10.0**MAX_DECADES) / 2, 2 * high)
+    elif shown.min() < high:
+        margin = 0.06 * (high - shown.min())
+        ax.set_ylim(shown.min() - margin, high + margin)
+
+
 def grid(box: Box, points: int) -> list[NDArray[Any]]:
     """Return the coordinates of a grid over a box of two variables, as from `numpy.meshgrid`."""
     return list(np.meshgrid(*(np.linspace(low, high, points) for low, high in box)))
 
 
 def contours(ax: Axes, fun: Function, box: Box, *, points: int = 200, levels: int = 16) -> None:
-    """Draw gray contours at quantiles of the function, so that flat valleys show as well as steep walls."""
+    """Draw gray contours at quantiles of the function, so that flat valleys show as well as steep walls.
+
+    Valleys are light and hills are dark.
+    """
+    from matplotlib.colors import to_rgba
+
     x, y = grid(box, points)
     with np.errstate(all="ignore"):
         z = np.asarray(fun(np.stack([x, y], axis=-1)), float)
@@ -61,7 +130,10 @@ def contours(ax: Axes, fun: Function, box: Box, *, points: int = 200, levels: in
     if not finite.size or finite.min() == finite.max():
         return
     at = np.unique(np.quantile(finite, np.linspace(0, 1, levels + 2)[1:-1] ** 1.5))
-    ax.contour(x, y, np.where(np.isfinite(z), z, np.nan), at, colors="0.72", linewidths=0.6)
+    z = np.where(np.isfinite(z), z, np.nan)
+    tints = [to_rgba(ink(), 0.02 + 0.2 * k / len(at)) for k in range(len(at) + 1)]
+    ax.contourf(x, y, z, [-np.inf, *at, np.inf], colors=tints, zorder=0)
+    ax.contour(x, y, z, at, colors=ink(), alpha=0.12, linewidths=0.5, zorder=0)
 
 
 def typeset(label: str) -> str:

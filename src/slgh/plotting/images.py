@@ -82,7 +82,6 @@ def attack_curves(
     ids: Sequence[Any] | NDArray[Any] | None = None,
     classes: Sequence[str] | None = None,
     title: str | None = None,
-    figure: Figure | None = None,
 ) -> Figure:
     """Draw the distortion and the margin of each image over the queries; see `attack_images`."""
     record = found.history
@@ -97,7 +96,7 @@ def attack_curves(
         first=found.queries_to_success,
         labels=[f"{labels[i]} {results[i]}" if ok else labels[i] for i, ok in enumerate(found.success)],
     )
-    return curves(it, title=title, figure=figure)
+    return curves(it, title=title)
 
 
 def _labels(
@@ -242,12 +241,12 @@ class AttackTrace:
 
 
 @style()
-def curves(it: AttackTrace, *, title: str | None = None, figure: Figure | None = None) -> Figure:
+def curves(it: AttackTrace, *, title: str | None = None) -> Figure:
     """Draw the squared distortion and the margin over the queries: a line per image, a dot at its first success.
 
     Up to seven images have colors and names; of more, those that were never fooled are gray.
     """
-    figure = new_figure(2.8) if figure is None else figure
+    figure = new_figure(2.8)
     left, right = figure.subplots(1, 2)
     attacked = np.flatnonzero(np.isfinite(it.margin).any(axis=0)).tolist()
     named = len(attacked) <= len(COLORS)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from slgh.files import write_text
 from slgh.plotting.explorer import FRAMES, Explorer, box_around, explore
 from slgh.plotting.path import COLUMNS, Path
-from slgh.plotting.style import COLORS
+from slgh.plotting.style import looks
 from slgh.plotting.table import Table
 
 REPLAYED = 400
@@ -187,13 +187,16 @@ def encode(explorer: Explorer) -> dict[str, Any]:
         "minimizers": text(np.empty(0) if explorer.minimizers is None else explorer.minimizers),
         "low": text(low),
         "above": text(above),
-        "paths": [_encode_path(path.thin(REPLAYED), COLORS[i % len(COLORS)]) for i, path in enumerate(explorer.paths)],
+        "paths": [
+            _encode_path(path.without_restarts().thin(REPLAYED), color)
+            for path, (color, _) in zip(explorer.paths, looks([path.label for path in explorer.paths]), strict=True)
+        ],
     }
 
 
 def _encode_path(path: Path, color: str) -> dict[str, str]:
     arrays = {name: text(getattr(path, name)) for name in COLUMNS}
-    return {"label": path.label, "color": color} | arrays
+    return {"label": path.label, "color": color, "phase": text(path.phase_numbers())} | arrays
 
 
 def text(array: NDArray[Any]) -> str:

@@ -9,18 +9,29 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.attack.result import AttackResult
-from slgh.oracles import Antithetic
 from slgh.plotting.explorer import Function, box_around, explore, smoothed_at
-from slgh.plotting.figures import RunCurves, at_each_point, contours, draw_runs
+from slgh.plotting.figures import (
+    BAND,
+    PHASE_NAMES,
+    RunCurves,
+    at_each_point,
+    contours,
+    draw_best,
+    draw_phases,
+    draw_runs,
+    scale_values,
+    shade_phases,
+)
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.probe_plot import plot_probe
-from slgh.plotting.style import COLORS, WIDTH, matplotlib, style
+from slgh.plotting.style import COLORS, METHOD_COLORS, PHASE_COLORS, background, ink, matplotlib, new_figure, style
 from slgh.probe import Probe
 from slgh.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
 MAX_DOTS = 200
@@ -33,7 +44,11 @@ MAX_PATHS = 30
 def plot(
     result: Result | AttackResult | Probe, fun: Any = None, *, vectorized: bool = False, title: str | None = None
 ) -> Figure:
-    """Draw a run: f and t over the iterations and, in one or two variables, the path through the smoothed function.
+    """Draw a run: the values of f, the radius t, and in one or two variables the path.
+
+    A run of "auto" is drawn by phases: its homotopy, its local searches and its restarts have one color each. The bold
+    line is the best value so far, over the number of evaluations. The path is in view from the start through the
+    homotopy to the best point. Restarts, which may begin far away, are not.
 
     Parameters
     ----------
@@ -53,7 +68,7 @@ def plot(
     Returns
     -------
     matplotlib.figure.Figure
-        A pyplot figure: `matplotlib.pyplot.show()` shows it, its `savefig` writes it.
+        A notebook shows it, and its `savefig` writes it. pyplot does not manage it, so that it is not shown twice.
 
     Examples
     --------
@@ -65,12 +80,10 @@ def plot(
     True
     """
     matplotlib()
-    import matplotlib.pyplot as plt
-
     if isinstance(result, AttackResult):
-        return attack_curves(result, title=title, figure=plt.figure(figsize=(WIDTH, 2.8), layout="constrained"))
+        return attack_curves(result, title=title)
     if isinstance(result, Probe):
-        figure = plt.figure(layout="constrained")
+        figure = new_figure(4.8, 6.4)
         plot_probe(result, figure.add_subplot())
         if title is not None:
             figure.suptitle(title)
@@ -84,9 +97,9 @@ def plot(
     paths = _paths(result) if "x" in record and fun is not None else []
     d = paths[0].x.shape[1] if paths else 0
     with style():
-        figure = plt.figure(figsize=(WIDTH, 4.6 if d in (1, 2) else 2.6), layout="constrained")
+        figure = new_figure(4.6 if d in (1, 2) else 2.9)
         if d in (1, 2):
-            grid = figure.add_gridspec(2, 2, width_ratios=(1.6, 1))
+            grid = figure.add_gridspec(2, 2, width_ratios=(1.5, 1))
             ax, left, right = (figure.add_subplot(cell) for cell in (grid[:, 0], grid[0, 1], grid[1, 1]))
             values = _values(fun, vectorized=vectorized)
             if d == 1:
@@ -95,19 +108,11 @@ def plot(
                 _draw_plane(ax, values, paths)
         else:
             left, right = figure.subplots(1, 2)
-        runs = RunCurves(label="", iteration=record["iteration"], fun=_columns(record["fun"]), t=_columns(record["t"]))
-        draw_runs(left, right, [runs])
-        if isinstance(result.method.oracle, Antithetic):  # which does not evaluate f(x)
-            left.set_ylabel("mean of $f$ around $x_k$")
-        left.set_yscale("log" if np.all(record["fun"] > 0) and np.ptp(np.log10(record["fun"])) > 2 else "linear")
+        _draw_curves(left, right, result)
+        _draw_legend(figure, result)
         if title is not None:
             figure.suptitle(title)
     return figure
-
-
-def _columns(values: NDArray[Any]) -> NDArray[Any]:
-    """Return (k, S), with S = 1 for a single run."""
-    return values.reshape(len(values), -1)
 
 
 def _paths(result: Result) -> list[Path]:
@@ -125,6 +130,58 @@ def _values(fun: Any, *, vectorized: bool) -> Function:
     return at_each_point(fun)
 
 
+def _draw_curves(left: Axes, right: Axes, result: Result) -> None:
+    """Draw values on the left axes and t on the right ones."""
+    record, color = result.history, METHOD_COLORS["auto"]
+    iteration, fun, t, best = (record[name] for name in ("iteration", "fun", "t", "fun_best"))
+    if result.method.reports != "best" or np.isnan(best).all():
+        runs = RunCurves(label=result.method.name, iteration=iteration, fun=_columns(fun), t=_columns(t))
+        draw_runs(left, right, [runs])
+        scale_values(left, fun)
+        return
+    # Evaluations are what "auto" spends. If some are gradients, the history does not count them.
+    by_evaluations = bool(result.phases) and not result.njev
+    at = record["nfev"] if by_evaluations else iteration
+    seen = np.ones(len(at), bool)
+    spans = []
+    for name, start, stop in result.phases or [("", 0, iteration[-1] + 1)]:
+        rows = np.flatnonzero((start <= iteration) & (iteration < stop))
+        if not rows.size:
+            continue
+        seen[rows] = name != "restarts"
+        left.plot(at[rows], np.median(_columns(fun[rows]), axis=1), color=color, linewidth=0.8, alpha=0.45)
+        right.plot(at[rows], np.median(_columns(t[rows]), axis=1), color=color)
+        if name:
+            spans.append((name, at[max(rows[0] - 1, 0)], at[rows[-1]]))
+    for ax in (left, right):
+        shade_phases(ax, spans)
+        ax.set(xlabel="evaluations of f" if by_evaluations else "iteration $k$", xlim=(0, at[-1]))
+    left.lines[0].set_label("f in each step")
+    left.set_ylabel("f")
+    right.set_ylabel("smoothing radius t")
+    scale_values(left, np.concatenate([_columns(best).ravel(), _columns(fun[seen]).ravel()]))
+    low, middle, high = np.quantile(_columns(best), (BAND[0], 0.5, BAND[1]), axis=1)
+    draw_best(left, at, middle, color=color, label="best value so far")
+    if fun.ndim > 1 and fun.shape[1] > 1:
+        left.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+
+
+def _columns(values: NDArray[Any]) -> NDArray[Any]:
+    """Return (k, S), with S = 1 for a single run."""
+    return values.reshape(len(values), -1)
+
+
+def _draw_legend(figure: Figure, result: Result) -> None:
+    """Explain the curves, and the colors of the phases, which the path and the curves share."""
+    from matplotlib.patches import Patch
+
+    names = [phase.name for phase in result.phases]
+    handles: list[Any] = [line for line in figure.axes[-2].lines if not str(line.get_label()).startswith("_")]
+    handles += [Patch(color=PHASE_COLORS[name], label=text) for name, text in PHASE_NAMES.items() if name in names]
+    if result.phases:
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+
+
 def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
     """Draw f, its smoothed forms for some t of the path, and (x_k, F(x_k, t_k))."""
     from scipy.interpolate import RegularGridInterpolator
@@ -135,38 +192,60 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
     it = explore(F, name="", title="", box=box, t1=largest or 1.0)
     at = RegularGridInterpolator((it.t[::-1], it.axes[0]), it.F[::-1], bounds_error=False)
     x = it.axes[0]
-    for share, gray in ((1.0, "0.8"), (0.5, "0.65"), (0.25, "0.5")):
+    for share, alpha in ((1.0, 0.25), (0.5, 0.4), (0.25, 0.55)):
         if largest > 0:
             t = share * largest
-            ax.plot(x, at((np.full(x.shape, t), x)), color=gray, linewidth=1, label=f"F(., {t:.3g})")
-    ax.plot(x, it.F[-1], color="black", label="f")
+            ax.plot(
+                x, at((np.full(x.shape, t), x)), color=ink(), alpha=alpha, linewidth=1, label=f"f smoothed, t = {t:.3g}"
+            )
+    ax.plot(x, it.F[-1], color=ink(), label="f")
     for i, way in enumerate(paths):
-        path = way.thin(MAX_DOTS)
-        heights = at((path.t, path.x[:, 0]))
-        label = "$(x_k, F(x_k, t_k))$" if i == 0 else None
-        ax.plot(path.x[:, 0], heights, ".-", color=COLORS[0], markersize=3, label=label)
-        ax.plot(path.x[-1, 0], heights[-1], "o", color=COLORS[1])
+        for name, piece in way.pieces():
+            path = piece.thin(MAX_DOTS)
+            heights = at((path.t, path.x[:, 0]))
+            color = PHASE_COLORS.get(name, COLORS[0])
+            label = "path $(x_k, F(x_k, t_k))$" if i == 0 and name in ("", "homotopy") else None
+            line = "." if name == "restarts" else ".-"
+            ax.plot(path.x[:, 0], heights, line, color=color, markersize=3, label=label)
+        start, end = ("start", "best point") if i == 0 else (None, None)
+        _mark_ends(ax, way, at((way.t, way.x[:, 0])), start, end)
     ax.set(xlabel="x", xlim=box[0])
     ax.legend(frameon=False)
 
 
-def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
-    """Draw contours of f, and the paths, whose color is t."""
-    from matplotlib.collections import LineCollection
+def _mark_ends(ax: Axes, path: Path, heights: NDArray[Any], start: str | None, end: str | None) -> None:
+    """Draw a ring at the start and a dot at the end."""
+    ax.plot(
+        path.x[0, 0], heights[0], "o", color=ink(), markerfacecolor=background(), markersize=6, label=start, zorder=5
+    )
+    ax.plot(path.x[-1, 0], heights[-1], "*", color=ink(), markersize=11, label=end, zorder=5)
 
+
+def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
+    """Draw contours of f, and the paths: in the colors of their phases, or with t as the color."""
     box = box_around(paths)
-    contours(ax, values, box, points=80)
+    contours(ax, values, box, points=160)
     largest = max(float(path.t.max()) for path in paths)
     for i, path in enumerate(paths):
-        segments = np.stack([path.x[:-1], path.x[1:]], axis=1)
-        line = LineCollection(list(segments), cmap="viridis_r", linewidths=1.8)
-        line.set_array(path.t[:-1])
-        line.set_clim(0, largest or 1.0)
-        ax.add_collection(line)
-        start, end = ("start", "end") if i == 0 else (None, None)
-        ax.plot(*path.x[0], "o", color="black", markerfacecolor="white", markersize=5, label=start)
-        ax.plot(*path.x[-1], "o", color=COLORS[1], markersize=6, label=end)
-    ax.legend(frameon=False)
-    if largest > 0:
+        if path.phases:
+            draw_phases(ax, path)
+        else:
+            line = _draw_by_radius(ax, path, largest)
+        start, end = ("start", "best point" if path.phases else "end") if i == 0 else (None, None)
+        _mark_ends(ax, path, path.x[:, 1], start, end)
+    ax.legend(frameon=True, framealpha=0.85, edgecolor="none")
+    if largest > 0 and not paths[0].phases:
         ax.figure.colorbar(line, ax=ax, label="t", location="bottom", shrink=0.6, aspect=30)
     ax.set(xlabel="x[0]", ylabel="x[1]", xlim=box[0], ylim=box[1])
+
+
+def _draw_by_radius(ax: Axes, path: Path, largest: float) -> LineCollection:
+    """Draw a path whose color is t."""
+    from matplotlib.collections import LineCollection
+
+    segments = np.stack([path.x[:-1], path.x[1:]], axis=1)
+    line = LineCollection(list(segments), cmap="viridis_r", linewidths=1.8)
+    line.set_array(path.t[:-1])
+    line.set_clim(0, largest or 1.0)
+    ax.add_collection(line)
+    return line
