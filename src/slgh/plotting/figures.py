@@ -58,12 +58,6 @@ MAX_DECADES = 12
 """Maximum number of decades of a logarithmic axis. Values below are as good as zero."""
 
 
-def draw_best(ax: Axes, evaluations: NDArray[Any], best: NDArray[Any], *, color: str, label: str) -> None:
-    """Draw the best value so far as a bold line. Values below a logarithmic axis, as zero is, lie on its bottom."""
-    shown = np.maximum(best, ax.get_ylim()[0]) if ax.get_yscale() == "log" else best
-    ax.plot(evaluations, shown, color=color, linewidth=2.6, label=label, zorder=3, drawstyle="steps-post")
-
-
 def draw_phases(ax: Axes, path: Path) -> None:
     """Draw each phase of "auto" as a line of its own in two variables, with the radius t as circles."""
     from matplotlib.collections import EllipseCollection
@@ -97,7 +91,10 @@ def shade_phases(ax: Axes, spans: Sequence[tuple[str, float, float]]) -> None:
 
 
 def scale_values(ax: Axes, values: NDArray[Any]) -> None:
-    """Frame these values: with a logarithmic axis if they are nonnegative and span more than two decades."""
+    """Frame these values: with a logarithmic axis if they are nonnegative and span more than two decades.
+
+    Lines below a logarithmic axis, as zero is, are moved to its bottom, so that they do not seem to end.
+    """
     shown = values[np.isfinite(values)]
     positive = shown[shown > 0]
     if not shown.size:
@@ -105,7 +102,10 @@ def scale_values(ax: Axes, values: NDArray[Any]) -> None:
     high = shown.max()
     if positive.size and shown.min() >= 0 and high > 100 * positive.min():
         ax.set_yscale("log")
-        ax.set_ylim(max(positive.min(), high / 10.0**MAX_DECADES) / 2, 2 * high)
+        bottom = max(positive.min(), high / 10.0**MAX_DECADES) / 2
+        ax.set_ylim(bottom, 2 * high)
+        for line in ax.lines:
+            line.set_ydata(np.maximum(np.asarray(line.get_ydata()), bottom))
     elif shown.min() < high:
         margin = 0.06 * (high - shown.min())
         ax.set_ylim(shown.min() - margin, high + margin)

@@ -16,7 +16,6 @@ from slgh.plotting.figures import (
     RunCurves,
     at_each_point,
     contours,
-    draw_best,
     draw_phases,
     draw_runs,
     scale_values,
@@ -25,7 +24,7 @@ from slgh.plotting.figures import (
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.probe_plot import plot_probe
-from slgh.plotting.style import COLORS, METHOD_COLORS, PHASE_COLORS, background, ink, matplotlib, new_figure, style
+from slgh.plotting.style import METHOD_COLORS, PHASE_COLORS, background, ink, looks, matplotlib, new_figure, style
 from slgh.probe import Probe
 from slgh.result import Result
 
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
 
 MAX_DOTS = 200
 """Maximum number of dots of a path along the curve of a function of one variable."""
+
+END = ("end", "best point")
+"""Label of the end of a path, and of one with phases."""
 
 MAX_PATHS = 30
 """Maximum number of problems of a batch drawn as paths."""
@@ -118,7 +120,7 @@ def plot(
 def _paths(result: Result) -> list[Path]:
     """Return the paths of the first problems."""
     problems = result.history["x"].shape[1] if result.history["x"].ndim == 3 else 1
-    return [path_of(result, problem=b) for b in range(min(problems, MAX_PATHS))]
+    return [path_of(result, result.method.name, problem=b) for b in range(min(problems, MAX_PATHS))]
 
 
 def _values(fun: Any, *, vectorized: bool) -> Function:
@@ -159,11 +161,12 @@ def _draw_curves(left: Axes, right: Axes, result: Result) -> None:
     left.lines[0].set_label("f in each step")
     left.set_ylabel("f")
     right.set_ylabel("smoothing radius t")
-    scale_values(left, np.concatenate([_columns(best).ravel(), _columns(fun[seen]).ravel()]))
     low, middle, high = np.quantile(_columns(best), (BAND[0], 0.5, BAND[1]), axis=1)
-    draw_best(left, at, middle, color=color, label="best value so far")
+    bold: dict[str, Any] = {"linewidth": 2.6, "zorder": 3, "drawstyle": "steps-post"}
+    left.plot(at, middle, color=color, label="best value so far", **bold)
     if fun.ndim > 1 and fun.shape[1] > 1:
         left.fill_between(at, low, high, color=color, alpha=0.15, linewidth=0)
+    scale_values(left, np.concatenate([_columns(best).ravel(), _columns(fun[seen]).ravel()]))
 
 
 def _columns(values: NDArray[Any]) -> NDArray[Any]:
@@ -203,11 +206,11 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
         for name, piece in way.pieces():
             path = piece.thin(MAX_DOTS)
             heights = at((path.t, path.x[:, 0]))
-            color = PHASE_COLORS.get(name, COLORS[0])
+            color = PHASE_COLORS[name] if name else looks([way.label])[0][0]
             label = "path $(x_k, F(x_k, t_k))$" if i == 0 and name in ("", "homotopy") else None
             line = "." if name == "restarts" else ".-"
             ax.plot(path.x[:, 0], heights, line, color=color, markersize=3, label=label)
-        start, end = ("start", "best point") if i == 0 else (None, None)
+        start, end = ("start", END[bool(way.phases)]) if i == 0 else (None, None)
         _mark_ends(ax, way, at((way.t, way.x[:, 0])), start, end)
     ax.set(xlabel="x", xlim=box[0])
     ax.legend(frameon=False)
@@ -231,7 +234,7 @@ def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
             draw_phases(ax, path)
         else:
             line = _draw_by_radius(ax, path, largest)
-        start, end = ("start", "best point" if path.phases else "end") if i == 0 else (None, None)
+        start, end = ("start", END[bool(path.phases)]) if i == 0 else (None, None)
         _mark_ends(ax, path, path.x[:, 1], start, end)
     ax.legend(frameon=True, framealpha=0.85, edgecolor="none")
     if largest > 0 and not paths[0].phases:
@@ -242,9 +245,12 @@ def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
 def _draw_by_radius(ax: Axes, path: Path, largest: float) -> LineCollection:
     """Draw a path whose color is t."""
     from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgb
 
     segments = np.stack([path.x[:-1], path.x[1:]], axis=1)
-    line = LineCollection(list(segments), cmap="viridis_r", linewidths=1.8)
+    # Large t contrasts with the background.
+    dark = float(np.mean(to_rgb(background()))) < 0.5
+    line = LineCollection(list(segments), cmap="viridis" if dark else "viridis_r", linewidths=1.8)
     line.set_array(path.t[:-1])
     line.set_clim(0, largest or 1.0)
     ax.add_collection(line)
