@@ -38,7 +38,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from coco_study import estimate, figure, observed, records, table, tuning
+from coco_study import estimate, figure, observed, overview, records, table, tuning
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of, longest_first, run_jobs
 from coco_study.running import progress, run_and_keep, run_command_line
@@ -88,9 +88,11 @@ def draw(args: argparse.Namespace) -> int:
     chosen, notes = choose(records.read(args.records), methods_of(args))
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     figures = figure.draw(test, args.markdown.parent) if args.figures else {}
+    pictures = overview.draw(test, args.markdown.parent) if args.figures else []
     old = args.markdown.read_text() if args.markdown.exists() else ""
     args.markdown.write_text(table.page(cells, chosen, notes, figures, old))
-    print("\n".join([str(args.markdown), *(str(args.markdown.parent / name) for name in figures), *notes]))
+    written = [args.markdown, *(args.markdown.parent / name for name in figures), *pictures]
+    print("\n".join([*map(str, written), *notes]))
     return 0
 
 

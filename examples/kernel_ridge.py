@@ -18,18 +18,20 @@ from sklearn.datasets import load_diabetes
 from threadpoolctl import threadpool_limits
 
 import slgh
+from slgh.plotting.style import METHOD_COLORS, lighter
 
 EVALS, REPEATS, TRAIN = 300, 5, 100
 LOW, HIGH = np.array([-7.0] + [-1.0] * 10), np.array([3.0] + [5.0] * 10)
 BOUNDS = list(zip(LOW, HIGH, strict=True))
+AUTO = METHOD_COLORS["auto"]
 STYLES = {
-    "slgh, auto": ("#56B4E9", "-"),
-    "auto, t_end = 0.1": ("#56B4E9", "--"),
-    "slgh, zoslgh_r": ("#0072B2", "-"),
-    "random search": ("#999999", "-"),
-    "Powell": ("#E69F00", "-."),
-    "L-BFGS-B": ("#D55E00", "-."),
-    "CMA-ES": ("#009E73", ":"),
+    "slgh, auto": (AUTO, "-"),
+    "auto, t_end = 0.1": (lighter(AUTO, 0.45), "--"),
+    "slgh, zoslgh_r": (METHOD_COLORS["slgh_r"], "-"),
+    "random search": (METHOD_COLORS["random_search"], "-"),
+    "Powell": (METHOD_COLORS["powell"], "-."),
+    "L-BFGS-B": (METHOD_COLORS["lbfgsb"], "-."),
+    "CMA-ES": (METHOD_COLORS["cma"], ":"),
 }
 
 

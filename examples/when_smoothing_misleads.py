@@ -12,9 +12,13 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 
 import slgh
+from slgh.plotting.style import METHOD_COLORS, lighter
 from slgh.problems.wells import Wells
 from slgh.smoothing import Quadrature
 
+AUTO, SLGH_R, SLGH_D, GRADOPT, LBFGS = (
+    METHOD_COLORS[name] for name in ("auto", "slgh_r", "slgh_d", "gradopt", "lbfgsb")
+)
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PINK = "black", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 """Colors of Okabe and Ito, which are safe for color-blind readers."""
 
@@ -61,8 +65,8 @@ def himmelblau():
     figure, (left, right) = panels(["Himmelblau's function, 2,000 steps from (5, 5)", "f over the iterations"])
     grid = np.stack(np.meshgrid(np.linspace(-1, 5.4, 200), np.linspace(-2, 5.4, 200)), axis=-1)
     left.contour(grid[..., 0], grid[..., 1], problem.fun(grid), np.geomspace(2, 600, 11), **CONTOURS)
-    left.plot(*way.T, color=GREEN, ls=":", lw=2.2, label="minima of F(., t), t from 2 to 0")
-    for run, color, name in ((double, RED, "GradOpt 0.8"), (single, BLUE, "SLGH_r 0.999")):
+    left.plot(*way.T, color=BLACK, ls=":", lw=2.2, label="minima of F(., t), t from 2 to 0")
+    for run, color, name in ((double, GRADOPT, "GradOpt 0.8"), (single, SLGH_R, "SLGH_r 0.999")):
         left.plot(*run.history["x"][:2000].T, color=color, lw=1.6, label=name)
         left.plot(*run.history["x"][1999], "o", color=color, ms=5)
         right.plot(run.history["fun"], color=color, lw=1.6, label=name)
@@ -89,9 +93,9 @@ def hole():
     F = Quadrature(problem.fun, nodes=24)
     common = {"t1": 5.0, "step": 0.01, "max_iter": 1000, "history": "x"}
     runs = {
-        "SLGH_r 0.995": (RED, slgh.minimize(F, problem.x0, method="slgh_r", gamma=0.995, **common)),
-        "SLGH_r 0.999": (ORANGE, slgh.minimize(F, problem.x0, method="slgh_r", gamma=0.999, **common)),
-        "SLGH_d": (BLUE, slgh.minimize(F, problem.x0, method="slgh_d", eta=0.01, floor=0.02, **common)),
+        "SLGH_r 0.995": (lighter(SLGH_R, 0.45), slgh.minimize(F, problem.x0, method="slgh_r", gamma=0.995, **common)),
+        "SLGH_r 0.999": (SLGH_R, slgh.minimize(F, problem.x0, method="slgh_r", gamma=0.999, **common)),
+        "SLGH_d": (SLGH_D, slgh.minimize(F, problem.x0, method="slgh_d", eta=0.01, floor=0.02, **common)),
     }
     figure, (left, right) = panels(["F along the axis y = 0", "x and t over the iterations"])
     x = np.linspace(-12, 17, 400)
@@ -253,9 +257,9 @@ def waves():
     left.set(xlabel="x", ylabel="F(x, t)", ylim=(-1.1, 1.6))
     legend(left, loc="upper right")
     for run, color, mark, name in (
-        (plain, RED, "o", "SLGH_r on f"),
-        (auto, ORANGE, "s", "auto on f"),
-        (changed, BLUE, "^", "auto, sharpened"),
+        (plain, SLGH_R, "o", "SLGH_r on f"),
+        (auto, lighter(AUTO, 0.45), "s", "auto on f"),
+        (changed, AUTO, "^", "auto, sharpened"),
     ):
         right.plot(starts, run.x, mark, color=color, ms=4, mfc="none", label=name)
     right.set(xlabel="start", ylabel="end", ylim=(-4.5, 7))
@@ -332,14 +336,14 @@ def cooling():
     auto = float(np.median(slgh.minimize(problem.fun, starts, t1=2.0, max_evals=21 * T, **common).fun))
 
     figure, (left, right) = panels(["Ackley's function, d = 10, 500 iterations", "The last radius"])
-    left.fill_between(1 - gammas, low, high, color=SKY, alpha=0.4, lw=0)
-    left.plot(1 - gammas, middle, "o-", color=BLUE, ms=4, lw=1.6, label="ZOSLGH_r, step 0.05")
-    left.axhline(auto, color=GREEN, ls="--", lw=1.6, label="auto, as many evaluations")
+    left.fill_between(1 - gammas, low, high, color=SLGH_R, alpha=0.25, lw=0)
+    left.plot(1 - gammas, middle, "o-", color=SLGH_R, ms=4, lw=1.6, label="ZOSLGH_r, step 0.05")
+    left.axhline(auto, color=AUTO, ls="--", lw=1.6, label="auto, as many evaluations")
     left.annotate("too slow", (3e-4, 7), fontsize=8, ha="center")
     left.annotate("too fast", (4e-2, 6), fontsize=8, ha="center")
     left.set(xlabel="1 - gamma", ylabel="f at the end", xscale="log", ylim=(-0.5, 14))
     legend(left, loc="upper left")
-    right.plot(1 - gammas, np.maximum(2 * gammas**T, 1e-12), "o-", color=BLUE, ms=4, lw=1.6)
+    right.plot(1 - gammas, np.maximum(2 * gammas**T, 1e-12), "o-", color=SLGH_R, ms=4, lw=1.6)
     right.axhline(1, color=BLACK, lw=0.8)
     right.annotate("ripples' wavelength", (1.2e-4, 1), (0, -12), textcoords="offset points", fontsize=8)
     right.set(xlabel="1 - gamma", ylabel="t at the end", xscale="log", yscale="log", ylim=(1e-12, 30))
@@ -414,7 +418,7 @@ def conditioning():
         )
         for name, value in zip(ends, (auto.fun, polished.fun, local.fun), strict=True):
             ends[name].append(value / f(start))
-    for (name, values), color, mark in zip(ends.items(), (RED, BLUE, GREEN), "osv", strict=True):
+    for (name, values), color, mark in zip(ends.items(), (AUTO, lighter(AUTO, 0.45), LBFGS), "osv", strict=True):
         right.plot(conditions, np.maximum(values, 1e-25), mark + "-", color=color, lw=1.6, ms=5, label=name)
     right.set(
         xlabel="condition number", ylabel="f at the end / f at the start", xscale="log", yscale="log", ylim=(1e-20, 1e3)

@@ -15,7 +15,7 @@ pytest.importorskip("cocoex")
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from coco import main
-from coco_study import records, table
+from coco_study import overview, records, table
 from coco_study.cells import choose, columns_of
 from coco_study.jobs import Job, jobs_of
 from coco_study.records import Record
@@ -24,6 +24,8 @@ from coco_study.statistics import area, critical_difference, ecdf, rank
 from coco_study.suites import INSTANCES, NOISE_FREE, TARGETS, Place, functions, is_training, opened
 from coco_study.watched import Spent, Watched, watch
 from cocoex.bare_problem import BareProblem
+
+from slgh.plotting.style import method_color
 
 METHODS = read_methods()
 ANYTIME = [name for name, method in METHODS.items() if not method.planned]
@@ -300,10 +302,11 @@ def test_the_page_follows_from_the_records_alone(full: list[Record], tmp_path: P
     command = ["table", "--records", str(tmp_path / "kept"), "--markdown", str(page)]
     pytest.importorskip("matplotlib")
     assert main(command) == 0
-    first, figures = page.read_text(), [(tmp_path / f"coco_{name}.png").read_bytes() for name in ("ecdf", "ranks")]
+    names = ("ecdf", "ranks", "overview", "overview_dark")
+    first, figures = page.read_text(), [(tmp_path / f"coco_{name}.png").read_bytes() for name in names]
     assert main(command) == 0
     assert page.read_text() == first
-    assert [(tmp_path / f"coco_{name}.png").read_bytes() for name in ("ecdf", "ranks")] == figures
+    assert [(tmp_path / f"coco_{name}.png").read_bytes() for name in names] == figures
     assert first.index("## How to read it") < first.index("Nobody wins.") < first.index("## Mean rank, test functions")
     assert "Left out because incomplete: de at 20-D, 100 d (1 of 39 problems)." in first
     assert "lbfgsb: 72 records with other settings are left out." in first
@@ -323,3 +326,21 @@ def test_a_column_compares_only_who_was_run_on_all_problems(full: list[Record]) 
     better, worse = map(int, duel[1].split(", "))
     assert duel[0] == "cma"
     assert better + worse == 13, "no two values of this column are equal"
+
+
+def test_the_overview_shows_the_means_of_the_table_and_the_colors_of_the_methods() -> None:
+    chosen, _ = choose(records.read(records.FOLDER), list(read_methods().values()))
+    columns = [c for c in columns_of(read_cells(), chosen, training=False) if len(c.methods) == 10]
+    columns = [c for c in columns if c.suite != "bbob-noisy"]
+    left, right = overview.paint(columns).axes
+    for ax, multimodal in ((left, True), (right, False)):
+        ranks = overview.mean_ranks(columns, multimodal=multimodal)
+        dots = {line.get_ydata()[0]: line for line in ax.lines if line.get_marker() == "o"}
+        assert len(dots) == len(ranks) == 10
+        for y, label in enumerate(left.get_yticklabels()):
+            (name,) = [name for name, text in overview.NAMES.items() if text == label.get_text()]
+            assert dots[y].get_xdata()[0] == ranks[name][0]
+            assert ranks[name][1] <= ranks[name][0] <= ranks[name][2]
+            assert dots[y].get_color() == method_color(name) is not None
+    part = [c for c in columns if (c.d, c.times) == (20, 500)]
+    assert round(overview.mean_ranks(part, multimodal=True)["slgh"][0], 2) == 1.25, "as in docs/coco.md"

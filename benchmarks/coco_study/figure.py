@@ -12,9 +12,7 @@ import numpy as np
 from coco_study.cells import Column
 from coco_study.statistics import ecdf, rank
 from coco_study.suites import is_multimodal
-
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c564b", "#bcbd22")
-SLGH_COLOR = "#000000"
+from slgh.plotting.style import looks
 
 FIGURES = {
     "coco_ecdf.png": "Share of COCO's targets reached on the test functions, by number of evaluations.",
@@ -48,15 +46,11 @@ def draw(columns: Sequence[Column], folder: Path) -> dict[str, str]:
 
 
 def styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the line style of each method: slgh black and thick, the others in colors."""
-    found, peers = {}, 0
-    for name in names:
-        if name.startswith("slgh"):
-            found[name] = {"color": SLGH_COLOR, "linewidth": 2.4, "zorder": 3}
-        else:
-            dash = "-" if peers < len(COLORS) else "--"
-            found[name] = {"color": COLORS[peers % len(COLORS)], "linewidth": 1.3, "linestyle": dash}
-            peers += 1
+    """Return the line style of each method: its color in all figures, with a thick line for slgh."""
+    found = {}
+    for name, (color, _) in zip(names, looks(names), strict=True):
+        own = name.startswith("slgh")
+        found[name] = {"color": color, "linewidth": 2.8 if own else 1.3, "zorder": 3 if own else 2}
     return found
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slgh.plotting.style import matplotlib
+from slgh.plotting.style import new_figure
 from slgh.probe import Probe
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ def plot_probe(found: Probe, ax: Axes | None = None) -> Axes:
     The score is relative to the highest one, the signal-to-noise ratio to that of a linear function. The curvature has
     its own axis on the right.
     """
-    matplotlib()
-    from matplotlib import pyplot as plt
-
     if ax is None:
-        ax = plt.subplots(layout="constrained")[1]
+        ax = new_figure(4.8, 6.4).add_subplot()
     score = found.score / max(found.score.max(), np.finfo(float).tiny)
     snr, snr_se = (len(found.x) + 1) * found.snr, (len(found.x) + 1) * found.snr_se
     ax.plot(found.t, score, "o-", color="C0", label="score / best score")
