@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "dark_pictures",
     "mathml",
     "notebook",
     "parameters",

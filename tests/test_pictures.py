@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -46,3 +47,20 @@ def test_an_unknown_picture_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     with pytest.raises(SystemExit):
         script()["main"](["nothing"])
     assert "NAME must be one of auto" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_site_shows_a_dark_variant_where_there_is_one(tmp_path: Path) -> None:
+    from sphinx.application import Sphinx
+
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("both", "both_dark", "alone"):
+        (source / f"{name}.png").write_bytes((DOCS / "images" / "auto.png").read_bytes())
+    (source / "index.rst").write_text("Title\n=====\n\n.. image:: both.png\n\n.. image:: alone.png\n")
+    (source / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS / '_ext')!r})\n")
+    folders = [str(tmp_path / name) for name in ("source", "source", "site", "doctrees")]
+    Sphinx(*folders, "html", {"extensions": "dark_pictures"}, status=None).build()
+    shown = re.findall(r"<img[^>]*>", (tmp_path / "site" / "index.html").read_text())
+    kinds = [(re.findall(r"_images/(\w+)", tag)[0], re.findall(r'class="(only-\w+)', tag)) for tag in shown]
+    assert kinds == [("both", ["only-light"]), ("both_dark", ["only-dark"]), ("alone", [])]
