@@ -59,8 +59,8 @@ def test_the_site_shows_a_dark_variant_where_there_is_one(tmp_path: Path) -> Non
         (source / f"{name}.png").write_bytes((DOCS / "images" / "auto.png").read_bytes())
     (source / "index.rst").write_text("Title\n=====\n\n.. image:: both.png\n\n.. image:: alone.png\n")
     (source / "conf.py").write_text(f"import sys\nsys.path.insert(0, {str(DOCS / '_ext')!r})\n")
-    folders = [str(tmp_path / name) for name in ("source", "source", "site", "doctrees")]
-    Sphinx(*folders, "html", {"extensions": "dark_pictures"}, status=None).build()
-    shown = re.findall(r"<img[^>]*>", (tmp_path / "site" / "index.html").read_text())
+    site, options = tmp_path / "site", {"extensions": "dark_pictures"}
+    Sphinx(source, source, site, tmp_path / "doctrees", "html", options, status=None).build()
+    shown = re.findall(r"<img[^>]*>", (site / "index.html").read_text())
     kinds = [(re.findall(r"_images/(\w+)", tag)[0], re.findall(r'class="(only-\w+)', tag)) for tag in shown]
     assert kinds == [("both", ["only-light"]), ("both_dark", ["only-dark"]), ("alone", [])]
