@@ -17,19 +17,19 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 METHOD_COLORS = {
     "auto": "#0072B2",
-    "slgh_r": "#009E73",
+    "slgh_r": "#D55E00",
     "slgh_d": "#56B4E9",
-    "gradopt": "#E69F00",
+    "gradopt": "#4D4D4D",
     "gd": "#CC79A7",
     "adamm": "#8C564B",
-    "lbfgsb": "#D55E00",
+    "lbfgsb": "#C8102E",
     "cma": "#6A3D9A",
     "cma_bipop": "#A66FD6",
     "cma_diagonal": "#CDB4E8",
     "de": "#8A8A8A",
     "dual_annealing": "#B5A300",
     "nevergrad": "#1B7F8C",
-    "open_es": "#A50F2F",
+    "open_es": "#009E73",
     "powell": "#3D5A2A",
     "random_search": "#BDBDBD",
 }
