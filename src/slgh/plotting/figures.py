@@ -133,7 +133,7 @@ def contours(ax: Axes, fun: Function, box: Box, *, points: int = 200, levels: in
     z = np.where(np.isfinite(z), z, np.nan)
     tints = [to_rgba(ink(), 0.02 + 0.2 * k / len(at)) for k in range(len(at) + 1)]
     ax.contourf(x, y, z, [-np.inf, *at, np.inf], colors=tints, zorder=0)
-    ax.contour(x, y, z, at, colors=ink(), alpha=0.12, linewidths=0.5, zorder=0)
+    ax.contour(x, y, z, at, colors=ink(), alpha=0.12, linewidths=0.5, linestyles="solid", zorder=0)
 
 
 def typeset(label: str) -> str:
