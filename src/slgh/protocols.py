@@ -91,14 +91,14 @@ class StepState(NamedTuple):
     """(B,) iteration drawn for xhat."""
     tail: Leaves
     """(B, d) sum of the last iterates, if their mean is the solution; else empty."""
-    bad: Array
-    """(B,) iterations in a row without a usable value."""
     rejected: Array
     """(B,) samples dropped so far."""
     worst: Array
     """(B,) worst finite value so far."""
     watch: Leaves
     """Memory of the user's Watch."""
+    counters: Leaves
+    """Memory of the rule that ends a run."""
 
 
 class Sight(NamedTuple):

@@ -20,6 +20,7 @@ from slgh.auto.replay_log import Evaluating, Evaluation, PhaseOutcome, ReplayLog
 from slgh.engine.arguments import PHASES
 from slgh.engine.config import RunConfig
 from slgh.engine.run import Request, Run
+from slgh.engine.termination import first_counters
 from slgh.result import Phase, Status
 
 # The shares below are round numbers that did well on the training functions of benchmarks/coco.py. No search was made.
@@ -235,7 +236,7 @@ class Portfolio:
             t=first,
             schedule=schedule.init(first, np.minimum(full.floor, first), np),
             update=update.init(start, np),
-            bad=np.zeros_like(first),
+            counters=first_counters(first, np),
         )
         self.until = engine.state.k + T
         return True

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from slgh.backends.masking import EagerChoice
 from slgh.protocols import Array, Context, Leaves, Noise, Query, StepState
-from slgh.result import Status
 
 Keys = list[tuple[int, int]]
 """(seed, problem) of each problem. Its noise is keyed by them."""
@@ -71,10 +70,9 @@ class Inputs(NamedTuple):
     data: tuple[Array, ...]
     box: Any
     """The `Box` of the engine, or None."""
-    target: Any
+    limits: Any
+    """The `Limits` of the engine that the loop checks for each problem."""
     tail_from: Any
-    last: Any = None
-    """Maximum number of iterations per problem, if the loop itself ends problems that have completed them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +87,8 @@ class LoopProgram:
     """True if values may be NaN or infinite. If False, a block that meets such a value is discarded."""
     ends: bool
     """True if a problem may end, so that it has to be frozen."""
-    exhausted: Status | None = None
-    """Status of a problem that has completed its iterations. None: the host ends all problems together."""
+    slotted: bool
+    """True if problems begin one after the other, so that each has its own iteration."""
 
     def iterate(
         self, carry: Carry, k: Any, first: bool, noise: Noise, inputs: Inputs
@@ -102,6 +100,10 @@ class LoopProgram:
         tuple
             The next carry, True if all values were finite, and the numbers of values and gradients per problem.
         """
+        raise NotImplementedError
+
+    def running(self, carry: Carry) -> Array:
+        """Return True for problems that have not ended, (B,)."""
         raise NotImplementedError
 
     def answer(self, query: Query, inputs: Inputs) -> Array:

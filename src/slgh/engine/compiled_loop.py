@@ -224,13 +224,14 @@ def _program(
     masked: bool,
 ) -> tuple[CompiledStep, Inputs]:
     """Return the step to compile, and its inputs."""
-    step, limits = config.step, config.limits
+    step = config.step
     method = step.method
     if method.planned:
         # As a float, the number of iterations is an input, and another one needs no compilation of its own.
-        method = method.over(float(limits.iterations))
+        method = method.over(float(config.limits.iterations))
     structure, numbers = partition((method, functions.args))
     slotted = config.batch_size is not None
+    limits = config.limits.per_problem(slotted=slotted)
     program = CompiledStep(
         structure=structure,
         functions=dataclasses.replace(functions, args=()),
@@ -240,10 +241,9 @@ def _program(
         on_nonfinite=step.on_nonfinite,
         period=method.oracle.period,
         masked=masked,
-        exhausted=limits.exhausted if slotted else None,
-        ends=slotted
-        or limits.target is not None
+        slotted=slotted,
+        ends=limits.end_problems
         or state.active.size < state.status.size
         or (step.watch is not None and step.watch.ends),
     )
-    return program, Inputs(tuple(numbers), data, step.box, limits.target, step.tail_from, limits.iterations)
+    return program, Inputs(tuple(numbers), data, step.box, limits, step.tail_from)

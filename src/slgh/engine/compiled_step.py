@@ -15,7 +15,7 @@ from slgh.engine.objective import Vectorized
 from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import Limits, status_after
+from slgh.engine.termination import counted, status_after
 from slgh.method import Method
 from slgh.protocols import Array, Noise, Query, StepState, Watch
 from slgh.result import Status
@@ -73,6 +73,9 @@ class CompiledStep(LoopProgram):
     def answer(self, query: Query, inputs: Inputs) -> Array:
         return self._bind(inputs)[1].answer(query, inputs.data)
 
+    def running(self, carry: Carry) -> Array:
+        return carry.status == int(Status.RUNNING)
+
     def _bind(self, inputs: Inputs) -> tuple[Method, Vectorized]:
         """Return the method and the functions with the numbers of `inputs`."""
         method, args = combine(self.structure, iter(inputs.numbers))
@@ -81,6 +84,7 @@ class CompiledStep(LoopProgram):
     def _freeze(self, carry: Carry, state: StepState, info: Info, inputs: Inputs) -> Carry:
         """Return the carry after an iteration. Problems that had ended before it keep their old state."""
         xp, stochastic = self.ctx.xp, self.ctx.stochastic
+        state = counted(carry.state, state, info, xp)
         f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
         f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
         best = xp.full_like(f, xp.nan) if stochastic else state.f_best
@@ -90,25 +94,23 @@ class CompiledStep(LoopProgram):
         seen = tuple(known[name] for name in self.columns)
         if not (self.masked or self.ends):
             return Carry(state, carry.status, carry.nit + 1, seen)
-        limits = Limits(target=inputs.target)
-        if self.exhausted is not None:
-            limits = limits._replace(iterations=inputs.last, exhausted=self.exhausted)
         status = status_after(
-            limits,
+            inputs.limits,
             xp,
             carry.status,
             watched=info.watched,
             value=f if stochastic else best,
-            bad=state.bad,
+            ok=info.ok,
+            counters=state.counters,
             iterations=carry.nit + 1,
         )
         # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the step.
         without_step = [Status.WATCHED] if info.watched is not None else []
-        if stochastic and inputs.target is not None:
+        if stochastic and inputs.limits.target is not None:
             without_step.append(Status.TARGET)
         for reason in without_step:
             state = state._replace(x=where(status == int(reason), info.x, state.x, xp))
-        live = carry.status == int(Status.RUNNING)
+        live = self.running(carry)
 
         def hold(new: Array, old: Array) -> Array:
             """Return the new rows of live problems, and the old rows of the others."""

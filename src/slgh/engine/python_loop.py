@@ -14,7 +14,7 @@ from slgh.engine.recorder import Position, Recorder, known_values
 from slgh.engine.requests import Counter
 from slgh.engine.state import RunState
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import status_after
+from slgh.engine.termination import counted, status_after
 from slgh.protocols import Query, StepState
 from slgh.result import Status
 
@@ -35,6 +35,9 @@ class PythonLoop:
         self.config, self.noise, self.recorder, self.counter = config, noise, recorder, counter
         self.step_config = step_config
         self.engine = config.backend.engine
+        self.limits = config.limits.per_problem(slotted=config.batch_size is not None)
+        self._counting = True
+        """False if the counters are 0 and no limit reads them, so that an iteration can skip them."""
 
     def with_step(self, step_config: StepConfig) -> PythonLoop:
         """Return a loop with another step."""
@@ -48,6 +51,9 @@ class PythonLoop:
         if config.batch_size is not None:  # every problem has its own iteration
             k = config.backend.native(state.k - state.began[0, state.members])
         current, info = yield from step(state.current, k, first, self.noise, self.step_config)
+        if self._counting or info.ok is not None:
+            current = counted(state.current, current, info, self.step_config.ctx.xp)
+            self._counting = info.ok is not None or self.limits.end_problems
         state = state.after_iteration(current, self.counter)
         self.noise.mark(state.k)
         if history.wants(state.k - 1):
@@ -64,20 +70,15 @@ class PythonLoop:
     def _status(self, state: RunState, info: Info) -> Any:
         """Return the status of the members after an iteration: one integer, or one per member."""
         config, host = self.config, self.config.backend.host
-        slotted = config.batch_size is not None
-        if info.ok is None and info.watched is None and config.limits.target is None and not slotted:
+        if info.ok is None and info.watched is None and not self.limits.end_problems:
             return int(Status.RUNNING)  # nothing was observed that could end a problem
-        value = iterations = None
-        if config.limits.target is not None:
-            value = known_values(info, host) if config.stochastic else host(state.current.f_best)
-        if slotted:
-            iterations = state.k - state.began[0, state.members]
         return status_after(
-            config.limits,
+            self.limits,
             watched=None if info.watched is None else host(info.watched),
-            value=value,
-            bad=None if info.ok is None else host(state.current.bad),
-            iterations=iterations,
+            value=known_values(info, host) if config.stochastic else host(state.current.f_best),
+            ok=info.ok,
+            counters=tuple(map(host, state.current.counters)),
+            iterations=None if config.batch_size is None else state.k - state.began[0, state.members],
         )
 
     def _end(self, state: RunState, info: Info, ended: NDArray[np.bool_], status: NDArray[Any]) -> RunState:

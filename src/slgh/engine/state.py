@@ -13,6 +13,7 @@ from slgh.backends.numpy.noise import pick_index
 from slgh.backends.protocols import Carry
 from slgh.engine.requests import Counter
 from slgh.engine.step import StepConfig, map_leaves
+from slgh.engine.termination import first_counters
 from slgh.method import Method
 from slgh.oracles import DiagonalScaling
 from slgh.protocols import Array, StepState
@@ -153,10 +154,10 @@ def first_state(
         xhat_norm=inf,
         xhat_at=np.array(picks, np.int64),
         tail=() if config.tail_from is None else (np.zeros_like(x),),
-        bad=zero,
         rejected=zero,
         worst=-inf,
         watch=() if config.watch is None else config.watch.init(x, np),
+        counters=first_counters(t, np),
     )
 
 

@@ -68,7 +68,8 @@ def step(
 ) -> Generator[Query, Array, tuple[StepState, Info]]:
     """Do iteration k of all problems: estimate, move x, move t. Yield queries inside the box, receive raw values.
 
-    `first` is True in the first iteration of the oracle's period. k may be an array without dimensions, or (B,).
+    `first` is True in the first iteration of the oracle's period. k may be an array without dimensions, or (B,). The
+    loop updates the counters: see `termination.counted`.
     """
     method, xp, ops = config.method, config.ctx.xp, config.ops
     x, t = state.x, state.t
@@ -85,10 +86,9 @@ def step(
     if not (ops.all_finite(new_x) and ops.all_finite(new_t)):
         moved = xp.isfinite(xp.sum(new_x, axis=1) + new_t)
         ok = moved if ok is None else ok & moved
-    bad = xp.zeros_like(t)
     memories = oracle_state, schedule_state, update_state
     if ok is not None:
-        new_x, new_t, bad, memories = _hold(ok, (new_x, new_t, bad), memories, state, ops)
+        new_x, new_t, memories = _hold(ok, (new_x, new_t), memories, state, ops)
     xhat, xhat_norm = state.xhat, state.xhat_norm
     if config.exact or config.picks is None or k in config.picks:
         g = estimate.g if estimate.grad_f is None else estimate.grad_f
@@ -111,10 +111,10 @@ def step(
         xhat_norm=xhat_norm,
         xhat_at=state.xhat_at,
         tail=() if config.tail_from is None else (state.tail[0] + new_x * _late(k, config.tail_from),),
-        bad=bad,
         rejected=state.rejected if estimate.rejected is None else state.rejected + estimate.rejected,
         worst=worst,
         watch=memory,
+        counters=state.counters,
     ), Info(x, t, estimate.F if estimate.f is None else estimate.f, ok, watched)
 
 
@@ -167,15 +167,13 @@ def _reflect(query: Query, box: Box | None, xp: Any) -> tuple[Query, Array | Non
 
 def _hold(
     ok: Array, new: Leaves, memories: tuple[Leaves, Leaves, Leaves], state: StepState, ops: Masked
-) -> tuple[Array, Array, Array, tuple[Leaves, Leaves, Leaves]]:
-    """Return the new x, t, count of bad iterations and memories of the parts, or the old ones where `ok` is False."""
+) -> tuple[Array, Array, tuple[Leaves, Leaves, Leaves]]:
+    """Return the new x, t and memories of the parts, or the old ones where `ok` is False."""
     old = state.oracle, state.schedule, state.update
-    x, t, bad, *leaves = ops.choose(
-        ok, lambda: (*new, *chain(*memories)), (state.x, state.t, state.bad + 1.0, *chain(*old))
-    )
+    x, t, *leaves = ops.choose(ok, lambda: (*new, *chain(*memories)), (state.x, state.t, *chain(*old)))
     rest = iter(leaves)  # `choose` takes one flat tuple: give each part its share of it back
     oracle, schedule, update = (tuple(islice(rest, len(m))) for m in memories)
-    return x, t, bad, (oracle, schedule, update)
+    return x, t, (oracle, schedule, update)
 
 
 def _better(best: Leaves, points: Array, values: Array, finite: Array | None, ops: Masked) -> Leaves:

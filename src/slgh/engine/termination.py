@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slgh import checks
-from slgh.protocols import Array, Context, Oracle
+from slgh.engine.step import Info
+from slgh.protocols import Array, Context, Leaves, Oracle, StepState
 from slgh.result import Status
 
 DEFAULT_ITERATIONS = 10_000
@@ -32,6 +33,19 @@ class Limits(NamedTuple):
     exhausted: Status = Status.COMPLETED
     """Status of a problem that has used up `max_iter` or `max_evals`."""
 
+    def per_problem(self, *, slotted: bool) -> Limits:
+        """Return the limits that a loop checks for each problem. The others end all problems at once.
+
+        `slotted` problems begin one after the other, so each has its own number of iterations.
+        """
+        limits = self._replace(max_iter=None, max_evals=None, max_seconds=None)
+        return limits if slotted else limits._replace(iterations=None)
+
+    @property
+    def end_problems(self) -> bool:
+        """True if limits per problem can end one of them before the others."""
+        return self.target is not None or self.iterations is not None
+
 
 def status_after(
     limits: Limits,
@@ -42,7 +56,8 @@ def status_after(
     iterations: Any = None,
     seconds: float = 0.0,
     stopped: bool = False,
-    bad: Array | None = None,
+    ok: Array | None = None,
+    counters: Leaves = (),
     value: Array | None = None,
     watched: Array | None = None,
 ) -> Any:
@@ -60,8 +75,10 @@ def status_after(
         Duration so far.
     stopped
         True if the callback stops the run.
-    bad
-        (B,) iterations in a row without a usable value.
+    ok
+        (B,) False for problems without a usable value in the last iteration. None: all have one.
+    counters
+        Those of the StepState after it: see `counted`.
     value
         (B,) lowest value so far, or the latest estimate if f is stochastic.
     watched
@@ -75,7 +92,8 @@ def status_after(
         status = int(Status.MAX_SECONDS)
     if stopped:
         status = int(Status.CALLBACK)
-    if bad is not None:
+    if ok is not None:
+        (bad,) = counters
         status = _where(bad >= PATIENCE, Status.NONFINITE, status, xp)
     if limits.target is not None and value is not None:
         status = _where(value <= limits.target, Status.TARGET, status, xp)
@@ -89,6 +107,21 @@ def _where(mask: Any, new: Status, old: Any, xp: Any) -> Any:
     if isinstance(mask, bool):
         return int(new) if mask else old
     return xp.where(mask, int(new), old)
+
+
+def first_counters(t: Array, xp: Any) -> Leaves:
+    """Return the counters of problems that begin, for radii t (B,)."""
+    return (xp.zeros_like(t),)
+
+
+def counted(before: StepState, after: StepState, info: Info, xp: Any) -> StepState:
+    """Return the state after an iteration with its counters: (B,) iterations in a row without a usable value.
+
+    The counters are the last field of the state, and `_replace` takes three times as long.
+    """
+    (bad,) = before.counters
+    zero = xp.zeros_like(bad)
+    return StepState(*after[:-1], (zero if info.ok is None else xp.where(info.ok, zero, bad + 1.0),))
 
 
 def read_limits(d: int, *, planned: bool, **given: Any) -> Limits:

@@ -21,7 +21,6 @@ from slgh.backends.compiled import COMPILED_CHUNK, KeyedNoise, max_records
 from slgh.backends.jax.noise import JaxNoise, NoiseRecorder, PredrawnNoise
 from slgh.backends.protocols import Carry, CompiledLoop, Inputs, LoopProgram, Records
 from slgh.protocols import Array, Context, Leaves, Query
-from slgh.result import Status
 
 MAX_WINDOW = 1024
 """Maximum number of iterations whose noise is drawn in one call. One call for all is faster than one for each."""
@@ -164,7 +163,7 @@ class CompiledBlocks:
         def going(loop: Any) -> Array:
             i, finite, carry, _ = loop
             more = (i < n) & finite
-            return more & jnp.any(carry.status == int(Status.RUNNING)) if program.masked or program.ends else more
+            return more & jnp.any(program.running(carry)) if program.masked or program.ends else more
 
         def body(loop: Any) -> Any:
             i, _, carry, records = loop

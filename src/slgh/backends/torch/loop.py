@@ -103,7 +103,7 @@ class CudaGraph(CompiledLoop):
         own, carry = self.noise, self.carry
         for _ in range(times):
             noise = PhiloxNoise(own.key, own.d, own.dtype, own.sample_xi, self.k)
-            k = self.k if self.program.exhausted is None else self.k - own.key[:, 3]
+            k = self.k - own.key[:, 3] if self.program.slotted else self.k
             carry, finite, self.evaluations[first] = self.program.iterate(carry, k, first, noise, self.inputs)
             if isinstance(finite, Tensor):
                 self.finite.logical_and_(finite)
