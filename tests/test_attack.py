@@ -28,11 +28,12 @@ from slgh.attack.loss import AttackObjective, SuccessWatch, distortion_of, margi
 from slgh.attack.model import ImageClasses, QueriedModel
 from slgh.attack.result import report
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.termination import Status
 from slgh.paper.attack.settings import METHODS, PAPER
 from slgh.paper.networks.datasets import shipped_images
 from slgh.paper.networks.networks import network
 from slgh.protocols import Sight
-from slgh.result import Result, Status
+from slgh.result import Result
 
 pytestmark = pytest.mark.slow
 

@@ -20,13 +20,13 @@ LAYERS = [
     {"probe"},
     {"minimize", "optimizer"},
     {"auto"},
-    {"engine"},
+    {"engine", "result"},
     {"backends", "smoothing"},
     {"theory"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
     {"parameters"},
-    {"protocols", "checks", "result", "files", "display"},
+    {"protocols", "checks", "files", "display"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 

@@ -2,12 +2,13 @@
 
 from slgh import oracles, problems, schedules, smoothing, theory, updates
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.termination import Status
 from slgh.method import METHODS, Method
 from slgh.minimize import minimize
 from slgh.optimizer import Optimizer
 from slgh.plotting.plots import plot
 from slgh.probe import Probe, probe
-from slgh.result import Result, Status
+from slgh.result import Result
 from slgh.smoothing import smooth
 
 __version__ = "0.1.0"

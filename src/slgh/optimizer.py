@@ -13,10 +13,11 @@ from slgh.engine.arguments import Arguments
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import Evaluate
+from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
 from slgh.minimize import make_run
 from slgh.parameters import History, MethodName, MethodParameters
-from slgh.result import Result, Status
+from slgh.result import Result
 
 
 class Optimizer:

@@ -17,9 +17,10 @@ from slgh.display import as_html, as_text, grid_html, scalar, vector
 from slgh.engine.arguments import read_seed, read_x0
 from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.objective import read_functions
+from slgh.engine.termination import Status
 from slgh.minimize import minimize
 from slgh.protocols import Query
-from slgh.result import Result, Status
+from slgh.result import Result
 
 Floats = NDArray[np.float64]
 RADII = 10.0 ** np.arange(-2.5, 1.25, 0.5)

@@ -1,53 +1,13 @@
-"""`Result`, the outcome of a run, and `Status`, the reason why it ended."""
+"""`Result`, the outcome of a run."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 from scipy.optimize import OptimizeResult
 
 from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, vector
-
-
-class Status(IntEnum):
-    """Reason why a problem ended. COMPLETED, TARGET and WATCHED are successes if f(x) is finite."""
-
-    COMPLETED = 0
-    TARGET = 1
-    MAX_EVALS = 2
-    MAX_SECONDS = 3
-    CALLBACK = 4
-    INTERRUPTED = 5
-    NONFINITE = 6
-    WATCHED = 7
-    FAILED = 8
-    RUNNING = -1
-
-    @property
-    def success(self) -> bool:
-        """True if this is a planned end."""
-        return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED)
-
-    @property
-    def message(self) -> str:
-        """Sentence that says why the run ended."""
-        return _MESSAGES[self]
-
-
-_MESSAGES = {
-    Status.COMPLETED: "The planned iterations were completed.",
-    Status.TARGET: "The target value was reached.",
-    Status.MAX_EVALS: "Cut short: the next iteration would exceed max_evals.",
-    Status.MAX_SECONDS: "Cut short: max_seconds have passed.",
-    Status.CALLBACK: "Stopped by the callback.",
-    Status.INTERRUPTED: "Interrupted from the keyboard.",
-    Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
-    Status.WATCHED: "Stopped by `watch`.",
-    Status.FAILED: "An exception ended the run.",
-    Status.RUNNING: "Running.",
-}
-
+from slgh.engine.termination import Status
 
 SHOWN = (
     *("message", "success", "status", "fun", "fun_se", "x", "fun_best", "t"),

@@ -26,9 +26,10 @@ from slgh.attack.loss import ATANH_SCALE
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.snapshot import saved_batch_size
+from slgh.engine.termination import Status
 from slgh.oracles.estimators import zeroth_order_cosine
 from slgh.protocols import Array
-from slgh.result import Result, Status
+from slgh.result import Result
 
 MIN_RADIUS = 0.1
 """Lower bound of the first t, for images that are nearly gray."""

@@ -16,8 +16,9 @@ from slgh.attack.loss import perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
 from slgh.backends import backend_of
 from slgh.display import as_html, as_text, spread
+from slgh.engine.termination import Status
 from slgh.protocols import Array
-from slgh.result import Result, Status
+from slgh.result import Result
 
 QUERIES_BEFORE = 2
 """Queries per image before `minimize`: its class, queried twice to see if the model is deterministic."""

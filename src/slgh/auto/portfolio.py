@@ -20,8 +20,8 @@ from slgh.auto.replay_log import Evaluating, Evaluation, PhaseOutcome, ReplayLog
 from slgh.engine.arguments import PHASES
 from slgh.engine.config import RunConfig
 from slgh.engine.run import Request, Run
-from slgh.engine.termination import first_counters
-from slgh.result import Phase, Status
+from slgh.engine.termination import Status, first_counters
+from slgh.result import Phase
 
 # The shares below are round numbers that did well on the training functions of benchmarks/coco.py. No search was made.
 

@@ -21,9 +21,9 @@ from slgh.cli.errors import INTERRUPTED, complain, exit_code
 from slgh.cli.options import AttackOptions
 from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json, writing
 from slgh.cli.report import composition, without_chosen
+from slgh.engine.termination import Status
 from slgh.files import atomic_write, to_json, write_text
 from slgh.paper.attack.settings import METHODS
-from slgh.result import Status
 
 PICTURE, CURVES, IMAGES, RESULT = "images.png", "curves.png", "images.npz", "attack.json"
 """The files of --out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from slgh.result import Status
+from slgh.engine.termination import Status
 
 EXIT_CODES = {
     0: "the planned end: iterations completed, or target reached",

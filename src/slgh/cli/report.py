@@ -13,8 +13,8 @@ from slgh.auto import defaults
 from slgh.cli.declaration import words
 from slgh.cli.errors import exit_code, shorten
 from slgh.cli.run import FinishedRun
+from slgh.engine.termination import Status
 from slgh.method import SCALE_FREE, SLOTS, Method
-from slgh.result import Status
 
 MAX_FORMULA = 300
 """Maximum number of characters of a formula that is shown."""

@@ -25,9 +25,9 @@ from slgh.cli.options import MinimizeOptions
 from slgh.cli.report import as_dict, at_start
 from slgh.cli.run import ALL_ITERATES, THINNED, FinishedRun, RunSpec, run
 from slgh.engine.checkpoint import Checkpoint, OtherRun
+from slgh.engine.termination import Status
 from slgh.files import to_json, write_text
 from slgh.parameters import History
-from slgh.result import Status
 
 FORMAT = 2
 RUN, CHECKPOINT, RESULT = "run.json", "checkpoint.npz", "result.json"

@@ -20,8 +20,8 @@ from slgh.engine.recorder import Recorder
 from slgh.engine.state import RunState
 from slgh.engine.static_args import partition
 from slgh.engine.step import map_leaves
+from slgh.engine.termination import Status
 from slgh.protocols import StepState
-from slgh.result import Status
 
 BLOCK_SECONDS = 0.05
 """Intended duration of a block. Limits in seconds, Ctrl-C and the progress bar wait for its end."""

@@ -15,10 +15,9 @@ from slgh.engine.objective import Vectorized
 from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import counted, status_after
+from slgh.engine.termination import Status, counted, status_after
 from slgh.method import Method
 from slgh.protocols import Array, Noise, Query, StepState, Watch
-from slgh.result import Status
 
 
 class Advance(NamedTuple):

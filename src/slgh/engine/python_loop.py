@@ -14,9 +14,8 @@ from slgh.engine.recorder import Position, Recorder, known_values
 from slgh.engine.requests import Counter
 from slgh.engine.state import RunState
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import counted, status_after
+from slgh.engine.termination import Status, counted, status_after
 from slgh.protocols import Query, StepState
-from slgh.result import Status
 
 
 class Advanced(NamedTuple):

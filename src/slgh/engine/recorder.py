@@ -15,8 +15,9 @@ from slgh.engine.history import History, HistoryRow
 from slgh.engine.snapshot import Arrays, Saver
 from slgh.engine.state import RunState
 from slgh.engine.step import Info
+from slgh.engine.termination import Status
 from slgh.protocols import Array
-from slgh.result import Result, Status
+from slgh.result import Result
 
 REDRAW_SECONDS = 0.1
 """Minimum time between two drawings of the progress bar."""

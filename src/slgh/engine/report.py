@@ -13,10 +13,10 @@ from slgh.engine.config import RunConfig
 from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
 from slgh.engine.state import RunState, slices
-from slgh.engine.termination import status_after
+from slgh.engine.termination import Status, status_after
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight, StepState
-from slgh.result import Phase, Result, Status
+from slgh.result import Phase, Result
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""

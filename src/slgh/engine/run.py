@@ -25,10 +25,10 @@ from slgh.engine.report import Ending, report
 from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
-from slgh.engine.termination import status_after
+from slgh.engine.termination import Status, status_after
 from slgh.oracles import Antithetic
 from slgh.protocols import Query
-from slgh.result import Phase, Result, Status
+from slgh.result import Phase, Result
 
 Request: TypeAlias = Evaluate | Advance
 

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from slgh.engine.checkpoint import Checkpoint, expect, read, refuse_damaged, refuse_other_run, resolve, write
 from slgh.engine.config import RunConfig
 from slgh.engine.state import RunState, from_arrays, to_arrays
+from slgh.engine.termination import Status
 from slgh.files import remove_stale
-from slgh.result import Status
 
 Arrays = dict[str, NDArray[Any]]
 

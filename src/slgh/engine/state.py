@@ -13,11 +13,10 @@ from slgh.backends.numpy.noise import pick_index
 from slgh.backends.protocols import Carry
 from slgh.engine.requests import Counter
 from slgh.engine.step import StepConfig, map_leaves
-from slgh.engine.termination import first_counters
+from slgh.engine.termination import Status, first_counters
 from slgh.method import Method
 from slgh.oracles import DiagonalScaling
 from slgh.protocols import Array, StepState
-from slgh.result import Status
 
 LARGEST_INDEX = 2**31 - 1
 """Largest iteration that xhat is drawn from: JAX counts iterations in 32 bits."""

@@ -1,7 +1,8 @@
-"""End of a run: the user's limits, and the rule that turns them into a status."""
+"""End of a run: the reasons, the user's limits, and the rule that turns them into a status."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,6 @@ import numpy as np
 from slgh import checks
 from slgh.engine.step import Info
 from slgh.protocols import Array, Context, Leaves, Oracle, StepState
-from slgh.result import Status
 
 DEFAULT_ITERATIONS = 10_000
 """`max_iter` if no limit is given."""
@@ -19,6 +19,45 @@ LARGEST_LIMIT = 2**62
 
 PATIENCE = 10
 """Iterations in a row without a usable value after which a problem ends."""
+
+
+class Status(IntEnum):
+    """Reason why a problem ended. COMPLETED, TARGET and WATCHED are successes if f(x) is finite."""
+
+    COMPLETED = 0
+    TARGET = 1
+    MAX_EVALS = 2
+    MAX_SECONDS = 3
+    CALLBACK = 4
+    INTERRUPTED = 5
+    NONFINITE = 6
+    WATCHED = 7
+    FAILED = 8
+    RUNNING = -1
+
+    @property
+    def success(self) -> bool:
+        """True if this is a planned end."""
+        return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED)
+
+    @property
+    def message(self) -> str:
+        """Sentence that says why the run ended."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.COMPLETED: "The planned iterations were completed.",
+    Status.TARGET: "The target value was reached.",
+    Status.MAX_EVALS: "Cut short: the next iteration would exceed max_evals.",
+    Status.MAX_SECONDS: "Cut short: max_seconds have passed.",
+    Status.CALLBACK: "Stopped by the callback.",
+    Status.INTERRUPTED: "Interrupted from the keyboard.",
+    Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
+    Status.WATCHED: "Stopped by `watch`.",
+    Status.FAILED: "An exception ended the run.",
+    Status.RUNNING: "Running.",
+}
 
 
 class Limits(NamedTuple):

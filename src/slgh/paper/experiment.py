@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
+from slgh.engine.termination import Status
 from slgh.plotting.explorer import Explorer
 from slgh.plotting.table import Table
-from slgh.result import Result, Status
+from slgh.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
