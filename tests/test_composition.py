@@ -14,7 +14,7 @@ import slgh
 from cases import fun
 from slgh.engine.arguments import PHASES
 from slgh.engine.theory_step import THEORY_NAMES
-from slgh.method import METHODS, MINIMIZE_ARGUMENTS, SLOTS, ObjectiveTraits, compose
+from slgh.method import METHODS, SLOTS, ObjectiveTraits, compose
 from slgh.oracles import Antithetic, Forward
 from slgh.parameters import MethodName, MethodParameters, Phase
 from slgh.schedules import Constant, Ratio
@@ -202,4 +202,8 @@ def test_editors_know_the_names_of_methods_and_parameters() -> None:
 
 
 def test_hints_know_the_arguments_of_minimize() -> None:
-    assert {*MINIMIZE_ARGUMENTS, "fun", "x0", "params"} == set(inspect.signature(slgh.minimize).parameters)
+    for name, each in inspect.signature(slgh.minimize).parameters.items():
+        if each.kind is each.KEYWORD_ONLY:
+            misspelled: dict[str, Any] = {f"{name}_": None}
+            with pytest.raises(TypeError, match=f"Did you mean {name}\\?"):
+                slgh.minimize(fun, np.ones(2), **misspelled)

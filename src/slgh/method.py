@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,14 +222,6 @@ def lack(slot: str, part: Any) -> str:
     return f"{part!r} has no {', '.join(sorted(wanted))}. See slgh.protocols.{protocol.__name__}."
 
 
-MINIMIZE_ARGUMENTS = (
-    *("method", "grad", "args", "data", "sample_xi", "bounds", "vectorized", "batched", "max_evals", "max_iter"),
-    *("max_seconds", "target", "seed", "workers", "callback", "progress", "history", "on_nonfinite", "checkpoint"),
-    *("watch", "batch_size", "compiled", "tf32"),
-)
-"""Arguments of `minimize` that are not hyperparameters, for hints on misspelled names."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveTraits:
     """Properties of the objective that decide how a method is composed."""
@@ -311,11 +303,13 @@ class Composition:
             )
 
 
-def read_composition(method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits) -> Composition:
+def read_composition(
+    method: str | Method, params: Mapping[str, Any], traits: ObjectiveTraits, arguments: Iterable[str] = ()
+) -> Composition:
     """Read a name (or a Method), replacements of parts and hyperparameters.
 
     `params` may have `oracle`, `schedule`, `update` (a name, a class or an instance), `floor` or `noise`, and any
-    field of the three parts.
+    field of the three parts. `arguments` are further names, for hints on misspelled ones.
     """
     given = dict(params)
     base: Method | Recipe
@@ -347,7 +341,7 @@ def read_composition(method: str | Method, params: Mapping[str, Any], traits: Ob
         if "terms" in fields:
             own["terms"] = traits.terms
         values[slot] = {n: checks.plain(v) for n, v in own.items()}
-    _refuse_unknown(name, given, parts)
+    _refuse_unknown(name, given, parts, arguments)
     return Composition(
         name=name,
         reports=reports,
@@ -395,12 +389,12 @@ def _floor(given: dict[str, Any], floor: float | None) -> Any:
     return float(nu) ** 0.5
 
 
-def _refuse_unknown(name: str, given: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+def _refuse_unknown(name: str, given: Mapping[str, Any], parts: Mapping[str, Any], arguments: Iterable[str]) -> None:
     """Raise TypeError for a parameter that no part has."""
     known = [n for part in parts.values() for n in _fields(part)] + ["floor", "noise", *SLOTS]
     unknown = [n for n in given if n not in known]
     if unknown:
-        hint = checks.did_you_mean(unknown[0], [*known, *MINIMIZE_ARGUMENTS])
+        hint = checks.did_you_mean(unknown[0], [*known, *arguments])
         raise TypeError(f"`{unknown[0]}` is not a parameter of {name!r}, which takes {', '.join(known)}.{hint}")
 
 

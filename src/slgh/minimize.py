@@ -242,7 +242,8 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
     """Return a run that has not begun, or that continues its checkpoint."""
     saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
     saved_seed = saver.found[0].seed if saver and saver.found else None
-    config = make_config(arguments, traits, defaults, saved_seed=saved_seed)
+    names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
+    config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed)
     recorder = Recorder(
         config,
         history=arguments.history,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -112,11 +113,17 @@ class RunConfig:
 
 
 def make_config(
-    arguments: Arguments, traits: ObjectiveTraits, defaults: Defaults, *, saved_seed: Any = None
+    arguments: Arguments,
+    traits: ObjectiveTraits,
+    defaults: Defaults,
+    *,
+    names: Iterable[str] = (),
+    saved_seed: Any = None,
 ) -> RunConfig:
     """Check the arguments, compose the method, and fill in the parameters that the user leaves open.
 
-    `saved_seed` is the seed of a checkpoint. It is used if the user gives none.
+    `names` are those of the caller's arguments, for hints on misspelled ones. `saved_seed` is the seed of a checkpoint.
+    It is used if the user gives none.
     """
     # The problem.
     refuse_foreign_names(arguments.params)
@@ -137,7 +144,7 @@ def make_config(
     theory = None
     if THEORY_NAMES & params.keys():
         theory, params = read_theory(params, stochastic=stochastic)
-    composition = read_composition(method, params, traits)
+    composition = read_composition(method, params, traits, names)
     limits = read_limits(d, planned=composition.planned, **arguments.limits)
     composition = defaults.fill_samples(composition, d, limits.max_evals)
     composition.require_complete(later=theory.fills if theory else frozenset())
