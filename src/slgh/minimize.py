@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
 from slgh.engine.arguments import Arguments, read_callback
+from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.compiled_step import Advance
 from slgh.engine.config import make_config
@@ -49,7 +50,7 @@ def minimize(
     callback: Callable[..., object] | None = None,
     progress: bool = False,
     history: History = 1000,
-    on_nonfinite: Literal["reject", "penalize", "raise"] = "reject",
+    on_nonfinite: BadValuePolicy = "reject",
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     watch: Watch | None = None,
     batch_size: int | None = None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.engine.arguments import Arguments
+from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import Evaluate
@@ -68,7 +69,7 @@ class Optimizer:
         callback: Callable[..., object] | None = None,
         progress: bool = False,
         history: History = 1000,
-        on_nonfinite: Literal["reject", "penalize", "raise"] = "reject",
+        on_nonfinite: BadValuePolicy = "reject",
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         **params: Unpack[MethodParameters],
     ) -> None:

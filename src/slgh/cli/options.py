@@ -12,6 +12,7 @@ from typing import Any
 
 from slgh.cli.declaration import ATTACKED, FUNCTION, LIMITS, METHOD, OUTPUT, SEED, Role, option, switch
 from slgh.cli.parse import read_value
+from slgh.engine.bad_values import POLICIES
 from slgh.method import METHODS
 from slgh.paper.attack.settings import METHODS as PAPER_METHODS
 from slgh.problems import PROBLEMS
@@ -130,11 +131,11 @@ class MinimizeOptions(RunOptions, ProblemOptions):
     target: float | None = option("F", "Stop at a value of at most this.", LIMITS)
     on_nonfinite: str = option(
         "NAME",
-        "About values that are not finite: reject, penalize or raise.",
+        f"About values that are not finite: {', '.join(POLICIES[:-1])} or {POLICIES[-1]}.",
         LIMITS,
         Role.ARGUMENT,
         default="reject",
-        choices=("reject", "penalize", "raise"),
+        choices=POLICIES,
     )
     run: Path | None = option(
         "FOLDER",

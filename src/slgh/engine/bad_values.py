@@ -10,14 +10,15 @@ Gradients that are not finite are always dropped, unless the policy is "raise".
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.protocols import Answer, Array
 
-POLICIES = ("reject", "penalize", "raise")
+BadValuePolicy: TypeAlias = Literal["reject", "penalize", "raise"]
+POLICIES: tuple[str, ...] = get_args(BadValuePolicy)
 
 
 def clean(values: Array, finite: Array | None, worst: Array, policy: str, xp: Any) -> tuple[Answer, Array]:
