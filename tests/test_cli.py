@@ -18,14 +18,25 @@ import typer
 from typer.testing import CliRunner
 
 import slgh
+from messages import error_message
+from slgh import paper
 from slgh.cli import app, declaration
 from slgh.cli.declaration import PASSED, Role, declared
+from slgh.cli.errors import print_error
 from slgh.cli.group import Commands
 from slgh.cli.lists import FIELDS, read_docstring
-from slgh.cli.options import AttackOptions, MinimizeOptions, ProbeOptions
+from slgh.cli.options import (
+    ALL_EXPERIMENTS,
+    ATTACK_METHODS,
+    DEFAULT_EXPERIMENTS,
+    AttackOptions,
+    MinimizeOptions,
+    ProbeOptions,
+)
 from slgh.cli.output import console
 from slgh.cli.parameters import parts_of
 from slgh.method import SLOTS
+from slgh.paper.attack import settings
 
 run = CliRunner().invoke
 
@@ -76,7 +87,7 @@ def test_an_unknown_method_is_one_line() -> None:
     assert result.exit_code == 2
     assert "There is no method 'slgr_r'" in result.stderr
     assert "Did you mean slgh_r?" in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert error_message(result.stderr)
 
 
 def test_problems_lists_all_of_them_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +124,7 @@ def test_a_file_that_cannot_be_written_is_one_line() -> None:
         result = run(app, [*command, "--json", "/no/such/folder/m.json"])
         assert result.exit_code == 2
         assert "cannot be written" in result.stderr
-        assert result.stderr.count("\n") == 1
+        assert error_message(result.stderr)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -121,7 +132,19 @@ def test_the_version(flag: str) -> None:
     assert run(app, [flag]).output.strip() == slgh.__version__
 
 
-@pytest.mark.parametrize("command", [[], ["minimize"], ["probe"], ["attack"], ["attack", "train"]], ids=" ".join)
+ALL_COMMANDS = [
+    [],
+    ["minimize"],
+    ["probe"],
+    ["methods"],
+    ["problems"],
+    ["reproduce"],
+    ["attack"],
+    ["attack", "train"],
+]
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
 def test_h_is_help(command: list[str]) -> None:
     result = run(app, [*command, "-h"])
     assert result.exit_code == 0
@@ -170,7 +193,7 @@ def test_the_examples_of_the_help_run(
         assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("command", [[], ["minimize"], ["probe"], ["methods"], ["problems"], ["reproduce"]])
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
 def test_help_shows_no_type_beside_flags(command: list[str]) -> None:
     text = run(app, [*command, "--help"]).output
     assert "--help" in text
@@ -180,7 +203,8 @@ def test_help_shows_no_type_beside_flags(command: list[str]) -> None:
 def test_an_unknown_command_is_one_line() -> None:
     result = run(app, ["minimze"], prog_name="slgh")
     assert result.exit_code == 2
-    assert result.stderr == "slgh: No such command 'minimze'. Did you mean 'minimize'? Try 'slgh --help'.\n"
+    expected = "error: No such command 'minimze'.\ntip: Did you mean 'minimize'? Try 'slgh --help'.\n"
+    assert result.stderr == expected
 
 
 def test_another_spelling_of_a_command_is_recognized() -> None:
@@ -189,8 +213,28 @@ def test_another_spelling_of_a_command_is_recognized() -> None:
     assert "Did you mean 'minimize'?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("terminal", "no_color", "colored"), [(True, "", True), (True, "1", False), (False, "", False)]
+)
+def test_messages_are_colored_on_a_terminal_unless_no_color_is_set(
+    terminal: bool, no_color: str, colored: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    print_error("f is \x1b[2J wrong.", "Try g.")
+    text = capsys.readouterr().err
+    assert re.sub(r"\x1b\[[\d;]*m", "", text) == "error: f is \\x1b[2J wrong.\ntip: Try g.\n"
+    assert ("\x1b[1;31merror:\x1b[0m " in text) is colored
+    assert ("\x1b[" in text) is colored
+
+
+def test_names_in_the_help_are_those_of_the_paper() -> None:
+    assert ("auto", *settings.METHODS) == ATTACK_METHODS
+    assert (tuple(paper.EXPERIMENTS), paper.DEFAULT) == (ALL_EXPERIMENTS, DEFAULT_EXPERIMENTS)
+
+
 COMMANDS = [
-    ["minimize", "x**2 + y**2", "--x0", "1,2", "--no-plot"],
+    ["minimize", "x**2 + y**2", "--x0", "1,2"],
     ["minimize", "x**2", "--x0", "1", "--json", "-", "--history"],
     ["--help"],
     ["methods"],
@@ -260,7 +304,7 @@ def test_options_that_are_passed_on_mirror_arguments(options: Any, function: Any
         "minimize 'sum(x[i] for i in range(d))' --x0 -3,2 --bounds -5:5 --method slgh_r --t1 1.5 --step 0.0001",
         "minimize --x0 0 --d 10 --fun m.py:f --vectorized --workers 4 --set update=adam --set beta1=0.5",
         "minimize --x0 1 --step theory --max-seconds 1e-05 --seed 3 --plot a.png -- '-x**2'",
-        "attack --data mnist --images 4 --max-queries 500 --stop first-success --target 9 --no-plot",
+        "attack --data mnist --images 4 --max-queries 500 --stop first-success --target 9",
     ],
 )
 def test_the_words_of_options_are_the_command_they_were_read_from(line: str) -> None:
@@ -271,4 +315,4 @@ def test_the_words_of_options_are_the_command_they_were_read_from(line: str) -> 
     one.command(name)(declaration.command(kinds[name], read.append))
     one.command("other")(lambda: None)
     assert run(one, [name, *typed]).exit_code == 0
-    assert declaration.words(read[0]) == typed
+    assert declaration.words(read[0], hidden=()) == typed

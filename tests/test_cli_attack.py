@@ -14,6 +14,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
+from messages import error_message
 from slgh.attack import Outcome
 from slgh.attack import attack as library
 from slgh.cli import app
@@ -181,10 +182,10 @@ def block(text: str) -> dict[str, str]:
 
 
 def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path) -> None:
-    result = run("--data", "mnist", "--images", "2", *SHORT_ATTACK)
+    result = run("--data", "mnist", "--images", "2", *SHORT_ATTACK, "--plot")
     assert result.exit_code == 0, result.output
     shown = block(result.stdout)
-    assert shown["attack"] == "2 images of the test set of MNIST, seen by our network"
+    assert shown["attack"] == "2 images of the test set of MNIST, classified by the network of slgh"
     assert shown["method"].startswith("zoadamm = forward(samples=4, ")
     assert shown["method"].endswith(
         " x constant(t1=0.005) x adamm(step=0.127551, beta1=0.9, beta2=0.3, v0=1e-05), floor 0.001"
@@ -242,7 +243,7 @@ def test_parameters_follow_the_size_of_the_images_and_the_parts() -> None:
 
 def test_the_default_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["slgh.cli.attack"], "DEFAULT_QUERIES", 60)
-    result = run("--images", "1", "--no-plot", "--json", "a.json")
+    result = run("--images", "1", "--json", "a.json")
     assert "--max-queries 60 was taken, the default." in result.stdout
     assert 30 < json.loads(Path("a.json").read_text())["images"][0]["queries"] <= 60
 
@@ -266,9 +267,9 @@ def test_other_weights_and_images_that_are_misclassified(folder: Path) -> None:
     assert result.exit_code == 2
     assert result.stdout.count(Outcome.MISCLASSIFIED.value) >= 2
     assert result.stderr == (
-        "slgh: nothing was attacked: all of these images are misclassified to begin with; choose others.\n"
+        "error: no image was attacked: the model misclassifies all of them from the start.\ntip: Choose other images.\n"
     )
-    assert "our network with w.safetensors" in result.stdout
+    assert "the network of slgh with w.safetensors" in result.stdout
 
 
 def test_whole_test_sets_are_read_from_a_folder(folder: Path) -> None:
@@ -297,7 +298,7 @@ def test_whole_test_sets_are_read_from_a_folder(folder: Path) -> None:
 )
 def test_ones_own_model_is_fooled(arguments: list[str], folder: Path) -> None:
     np.savez(folder / "bytes.npz", images=(255 * IMAGES).astype(np.uint8), labels=LABELS, ids=np.arange(5) + 10)
-    result = run(*arguments, *QUICK, "--out", "found", "--no-plot")
+    result = run(*arguments, *QUICK, "--out", "found")
     assert result.exit_code == 0, result.output
     shown = block(result.stdout)
     assert "5 of 5 attacked (100 %)" in shown["fooled"]
@@ -357,34 +358,34 @@ BAD = {
     "one id that is not there": (["--ids", "200"], "100 images, 0 to 99; 200 is not."),
     "ids of words": (["--ids", "first"], "--ids must be numbers with commas between them"),
     "half an id": (["--ids", "1.5"], "1.5 is not"),
-    "ids twice": (["--ids", "1,1"], "--ids must be different from each other, got '1,1'."),
+    "ids twice": (["--ids", "1,1"], "--ids must not contain duplicates, got '1,1'."),
     "target out of range": (["--target", "10"], "--target must be one of 0, 1, 2"),
     "target of words": (["--data", "cifar10", "--target", "boat"], "ship, truck, or 0 to 9; got 'boat'."),
-    "target that is there": (["--target", "7", "--ids", "0,1"], "--target 7 is the class of 0 already"),
+    "target that is there": (["--target", "7", "--ids", "0,1"], "--target 7 is already the class of 0."),
     "target out of the model's range": ([*OWN, "--target", "2"], "--target must lie in 0..1, the model's 2 classes"),
     "folder that is none": (["--folder", "nowhere"], "--folder must be a folder with the files of MNIST"),
     "folder without the set": (["--folder", "."], "lacks t10k-images-idx3-ubyte(.gz)"),
-    "folder and download": (["--folder", ".", "--download"], "one of --folder and --download"),
+    "folder and download": (["--folder", ".", "--download"], "Got both --folder and --download"),
     "weights that are none": (["--weights", "no.safetensors"], "--weights must be a file, got 'no.safetensors'"),
     "weights of another kind": (["--weights", "mine.py"], "--weights must be a safetensors file or an .npz, whole"),
-    "unknown device": (["--device", "gpu"], "--device must be cpu or cuda, and there; 'gpu' is refused"),
+    "unknown device": (["--device", "gpu"], "--device must be cpu, or cuda if available; 'gpu' failed"),
     "a module in training mode": (["--model", "mine.py:learning", "--inputs", "mine.npz"], "in training mode"),
-    "device of a function": ([*OWN, "--device", "cpu"], "--device goes with a PyTorch module"),
+    "device of a function": ([*OWN, "--device", "cpu"], "--device is for PyTorch modules"),
     "unknown method": (["--method", "slgh_r"], "--method must be one of 'auto', 'zosgd', 'zoadamm'"),
     "unknown parameter": (["--set", "momentum=1"], "`momentum` is not a parameter of 'auto'"),
-    "set of an option": (["--set", "pixels=1"], "--set pixels: pixels is no hyperparameter; pass --pixels."),
-    "set of what is not here": (["--set", "labels=1"], "--set labels: labels is no hyperparameter"),
+    "set of an option": (["--set", "pixels=1"], "--set pixels: pixels is not a hyperparameter. Pass --pixels."),
+    "set of what is not here": (["--set", "labels=1"], "--set labels: labels is not a hyperparameter"),
     "gamma above 1": (["--method", "zoslgh_r", "--gamma", "1.5"], "--gamma must lie in (0, 1), got --gamma 1.5."),
     "weight of nothing": (["--weight", "0"], "--weight must be a finite number above 0"),
     "unknown stop": (["--stop", "never"], "--stop must be one of 'first success', 'end'; got --stop never."),
     "not enough queries": (["--max-queries", "3"], "--max-queries must be an integer >= 4, got --max-queries 3."),
     "negative seed": (["--seed", "-1"], "--seed must be an integer >= 0"),
-    "inputs without a model": (["--inputs", "mine.npz"], "--inputs goes with --model"),
-    "pixels without a model": (["--pixels", "0,1"], "--pixels goes with --model"),
+    "inputs without a model": (["--inputs", "mine.npz"], "--inputs is for --model"),
+    "pixels without a model": (["--pixels", "0,1"], "--pixels is for --model"),
     "a model without images": (["--model", "mine.py:halves"], "either --inputs FILE.npz or --data"),
     "a model with both": ([*OWN, "--data", "mnist"], "got both"),
-    "weights of a model": ([*OWN, "--weights", "w"], "--weights are another training of our network"),
-    "folder of inputs": ([*OWN, "--folder", "."], "--folder goes with --data"),
+    "weights of a model": ([*OWN, "--weights", "w"], "--weights is for the networks of slgh"),
+    "folder of inputs": ([*OWN, "--folder", "."], "--folder is for --data"),
     "no such model file": (["--model", "yours.py:f", "--inputs", "mine.npz"], "--model: there is no file"),
     "no such model": (["--model", "mine.py:halfs", "--inputs", "mine.npz"], "Did you mean halves?"),
     "not a model": (["--model", "mine.py:NUMBER", "--inputs", "mine.npz"], "must be a function, got int"),
@@ -405,14 +406,20 @@ BAD = {
         "--outputs must be one of 'logits', 'probabilities'; got --outputs labels.",
     ),
     "no such inputs": (["--model", "mine.py:halves", "--inputs", "no.npz"], "--inputs: there is no file 'no.npz'."),
-    "inputs of another kind": (["--model", "mine.py:halves", "--inputs", "mine.py"], "mine.py is not a whole .npz"),
+    "inputs of another kind": (["--model", "mine.py:halves", "--inputs", "mine.py"], "mine.py is not a complete .npz"),
     "inputs of one array": (["--model", "mine.py:halves", "--inputs", "one.npy"], "one.npy holds one array"),
     "inputs without labels": (
         ["--model", "mine.py:halves", "--inputs", "other.npz"],
         "--inputs: other.npz lacks images and labels; it holds x, y.",
     ),
-    "inputs of objects": (["--model", "mine.py:halves", "--inputs", "objects.npz"], "not a whole .npz of numbers"),
-    "too few labels": (["--model", "mine.py:halves", "--inputs", "few.npz"], "labels must be 5 integers, one an image"),
+    "inputs of objects": (
+        ["--model", "mine.py:halves", "--inputs", "objects.npz"],
+        "not a complete .npz file of numbers",
+    ),
+    "too few labels": (
+        ["--model", "mine.py:halves", "--inputs", "few.npz"],
+        "labels must be 5 integers, one per image",
+    ),
     "labels out of range": (
         ["--model", "mine.py:halves", "--inputs", "range.npz"],
         "--inputs: labels must lie in 0..1, the model's 2 classes; got 7 for image 0.",
@@ -426,12 +433,12 @@ BAD = {
     "one end of the pixels": ([*OWN, "--pixels", "1"], "--pixels must be two numbers low,high"),
     "plot of no kind": (["--plot", "a.html"], "--plot must end in .png, .svg or .pdf, got 'a.html'."),
     "plot in no folder": (["--plot", "no/a.png"], "--plot: no/a.png cannot be written"),
-    "plot or not": (["--plot", "a.png", "--no-plot"], "one of --plot and --no-plot"),
+    "plot that exists": (["--plot", "mine.png"], "--plot: mine.png exists. Pass --overwrite"),
     "json in no folder": (["--json", "no/a.json"], "--json: no/a.json cannot be written"),
-    "history for nobody": (["--history"], "--history goes with --json FILE or --out FOLDER"),
-    "out is a file": (["--out", "mine.py"], "--out: mine.py cannot be made"),
+    "history for nobody": (["--history"], "--history needs a file to write to. Pass --json FILE or --out FOLDER."),
+    "out is a file": (["--out", "mine.py"], "--out: mine.py cannot be created"),
     "unknown command": (["tran"], "No such command 'tran'."),
-    "options before train": (["--data", "cifar10", "train", "--out", "w"], "--data belongs behind train"),
+    "options before train": (["--data", "cifar10", "train", "--out", "w"], "--data must come after train"),
     "unknown option": (["--metod", "zosgd"], "No such option: --metod"),
 }
 
@@ -439,6 +446,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_with_the_remedy(name: str, folder: Path) -> None:
     arguments, fragment = BAD[name]
+    (folder / "mine.png").touch()
     np.save(folder / "one.npy", IMAGES)
     np.savez(folder / "other.npz", x=IMAGES, y=LABELS)
     np.savez(folder / "objects.npz", images=np.array([None]), labels=LABELS)
@@ -449,10 +457,7 @@ def test_bad_input_is_one_line_with_the_remedy(name: str, folder: Path) -> None:
     result = run(*arguments)
     assert result.exit_code == (1 if "convert" in fragment else 2), result.output
     assert result.stdout == ""
-    line = result.stderr.removesuffix("\n")
-    assert line.startswith("slgh: ")
-    assert "\n" not in line
-    assert fragment in line
+    assert fragment in error_message(result.stderr)
     assert {p for p in folder.iterdir() if p.name != "__pycache__"} == before, "nothing was drawn or written"
 
 
@@ -469,9 +474,9 @@ def test_a_model_that_fails_is_the_users(model: str, told: str) -> None:
     line = next(i for i, text in enumerate(MINE.splitlines(), 1) if lines[model] in text)
     result = run("--model", f"mine.py:{model}", "--inputs", "mine.npz", *QUICK)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"slgh: {told.format(line=line)}")
-    assert result.stderr.count("\n") == 1
-    assert "Internal error" not in result.stderr
+    assert result.stderr.startswith(f"error: {told.format(line=line)}")
+    assert error_message(result.stderr)
+    assert "internal error" not in result.stderr
 
 
 def test_an_internal_error_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -481,15 +486,15 @@ def test_an_internal_error_is_not_blamed_on_the_model(monkeypatch: pytest.Monkey
     monkeypatch.setattr("slgh.attack.api.report", broken)
     result = run(*OWN, *QUICK)
     assert result.exit_code == 1
-    assert "RuntimeError: a defect. Internal error." in result.stderr
+    assert "internal error. RuntimeError: a defect." in result.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_device_that_is_not_there_is_refused() -> None:
     result = run("--device", "cuda")
     assert result.exit_code == 2
-    assert "'cuda' is refused" in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert "'cuda' failed" in result.stderr
+    assert error_message(result.stderr)
 
 
 def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -500,14 +505,14 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         result = run(*arguments)
         assert result.exit_code == 2, result.output
         assert 'PyTorch: pip install "slgh[attack]"' in result.stderr
-        assert result.stderr.count("\n") == 1
+        assert error_message(result.stderr)
 
 
 # --- ends of a run
 
 
 def test_a_run_that_was_cut_short_is_gone_on_with(folder: Path) -> None:
-    limits = ("--data", "mnist", "--images", "2", "--max-queries", "150", "--no-plot")
+    limits = ("--data", "mnist", "--images", "2", "--max-queries", "150")
     whole = attack(*limits, "--seed", "3")
     cut = attack(*limits, "--seed", "3", "--run", "kept.npz", "--max-seconds", "0.01")
     assert column(cut, "queries") != column(whole, "queries")
@@ -536,7 +541,7 @@ def test_ctrl_c_gives_what_there_is(folder: Path) -> None:
     result = run("--model", "mine.py:interrupted", "--inputs", "mine.npz", *QUICK, "--out", "found")
     assert result.exit_code == 130
     assert result.stdout.count(" interrupted ") == 5
-    assert result.stderr == "slgh: interrupted. The figures are those of the iterations until then.\n"
+    assert result.stderr == "note: interrupted. The results are those of the iterations so far.\n"
     assert json.loads((folder / "found" / "attack.json").read_text())["exit_code"] == 130
 
 
@@ -561,7 +566,7 @@ def test_a_folder_holds_images_figures_and_pictures(folder: Path) -> None:
     assert not list(folder.glob("*.png"))
 
 
-@pytest.mark.parametrize("more", [["--no-plot"], ["--quiet"], ["--json", "-"]], ids=" ".join)
+@pytest.mark.parametrize("more", [[], ["--quiet"], ["--json", "-"]], ids=" ".join)
 def test_nothing_is_drawn_unasked(more: list[str], folder: Path) -> None:
     assert run(*OWN, *QUICK, *more).exit_code == 0
     assert not list(folder.glob("*.png"))
@@ -571,10 +576,10 @@ def test_without_matplotlib_the_table_comes_and_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setattr("slgh.cli.output.find_spec", lambda name: None)
-    result = run(*OWN, *QUICK)
+    result = run(*OWN, *QUICK, "--out", "found")
     assert result.exit_code == 0
     assert "0 → 1" in result.stdout
-    assert block(result.stdout)["drawn"] == 'nothing: matplotlib is missing, pip install "slgh[plot]".'
+    assert block(result.stdout)["drawn"] == 'nothing: matplotlib is missing. Install: pip install "slgh[plot]".'
     assert run(*OWN, *QUICK, "--plot", "a.png").exit_code == 2
 
 
@@ -582,7 +587,7 @@ def test_images_that_are_no_pictures_are_attacked_all_the_same(folder: Path) -> 
     (folder / "flat.py").write_text("def first(a):\n    return 9 * a[:, :2]\n")
     np.savez(folder / "flat.npz", images=np.array([[0.6, 0.4, 0.1]]), labels=[0])
     own = ["--model", "flat.py:first", "--inputs", "flat.npz", "--max-queries", "500", "--seed", "0"]
-    result = run(*own)
+    result = run(*own, "--out", "found")
     assert result.exit_code == 0
     assert "1 of 1 attacked" in result.stdout
     assert block(result.stdout)["drawn"].startswith("nothing: `images` must be pictures")
@@ -613,12 +618,12 @@ def test_a_full_disk_is_told(place: str, more: list[str], told: str, monkeypatch
     assert result.exit_code == 1
     assert "0 → 1" in result.stdout, "the table has come before"
     assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert error_message(result.stderr)
 
 
-def test_a_default_picture_on_a_full_disk_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_of_out_on_a_full_disk_does_not_lose_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slgh.cli.drawing.atomic_write", full)
-    result = run(*OWN, *QUICK)
+    result = run(*OWN, *QUICK, "--out", "found")
     assert result.exit_code == 0
     assert "No space left on device" in block(result.stdout)["drawn"]
 
@@ -700,7 +705,7 @@ def test_an_interrupted_training_goes_on(folder: Path, small_sets: list[Any], mo
         stopped = run(*TRAIN)
     assert stopped.exit_code == 130
     assert stopped.stderr == (
-        "slgh: interrupted. The finished epochs are kept: the same command goes on (w.safetensors.unfinished.npz).\n"
+        "note: interrupted. Finished epochs are kept in w.safetensors.unfinished.npz: repeat the command to continue.\n"
     )
     refused = run(*TRAIN, "--seed", "1")
     assert refused.exit_code == 2
@@ -728,7 +733,7 @@ def test_bad_options_of_a_training_are_one_line(more: list[str], fragment: str, 
     result = run(*TRAIN, *more)
     assert result.exit_code == 2, result.output
     assert fragment in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert error_message(result.stderr)
 
 
 def test_a_training_that_cannot_be_written_is_told(small_sets: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

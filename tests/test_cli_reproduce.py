@@ -123,7 +123,7 @@ def test_ctrl_c_leaves_what_is_finished_and_the_same_command_goes_on(
     first = Counted(interrupt_at=2)
     result = start(first, tmp_path, monkeypatch)
     assert result.exit_code == 130
-    assert "the same command goes on from there" in result.output
+    assert "repeat the command to continue" in result.output
     second = Counted()
     assert start(second, tmp_path, monkeypatch).exit_code == 0
     assert (first.ran, second.ran) == ([1, 1, 0], [0, 0, 1])

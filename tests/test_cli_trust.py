@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 import slgh
+from messages import error_message
 from slgh.cli import app
 from slgh.cli.output import console
 from slgh.cli.run_folder import MAX_BYTES
@@ -48,7 +49,7 @@ def sphere(x):
 sphere_grad = sphere
 """
 
-QUICK = ["--no-plot", "--max-evals", "60", "--seed", "7"]
+QUICK = ["--max-evals", "60", "--seed", "7"]
 COMMAND = ["minimize", "x**2", "--x0", "1", *QUICK, "--run", "kept"]
 """Command of the run that most tests start with."""
 
@@ -113,12 +114,11 @@ def edit(changes: dict[str, Any], place: str = "kept", *, finished: bool = False
 
 
 def refuse(*arguments: str) -> str:
-    """Return the one-line error message."""
+    """Return the message of a refusal."""
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    return str(result.stderr)
+    return error_message(result.stderr)
 
 
 def assert_nothing_of_theirs_ran(folder: Path) -> None:
@@ -138,7 +138,7 @@ def test_no_code_that_a_folder_names_is_imported(folder: Path, made_from: list[s
     named = name.format(theirs=folder.parent / "theirs")
     edit({f"options.{option}": named})
     refused = refuse("minimize", *made_from, *QUICK, "--run", "kept")
-    assert f"the run in kept was made with --{option} {named}, and this command has no --{option}." in refused
+    assert f"the run in kept was started with --{option} {named}, but this command has no --{option}." in refused
     assert_nothing_of_theirs_ran(folder)
 
 
@@ -154,7 +154,7 @@ def test_a_python_function_and_its_gradient_are_named_again() -> None:
     named = ["--fun", "mine:sphere", "--grad", "mine.py:sphere_grad"]
     first = make_run(*named, "--x0", "3,2")
     refused = refuse("minimize", *named[:2], "--x0", "3,2", *QUICK, "--run", "kept")
-    assert "made with --grad mine.py:sphere_grad, and this command has no --grad." in refused
+    assert "started with --grad mine.py:sphere_grad, but this command has no --grad." in refused
     resumed = run("minimize", *named, "--x0", "3,2", *QUICK, "--run", "kept", "--json", "-")
     assert json.loads(resumed.stdout)["x"] == first["x"]
     assert resumed.stderr == ""
@@ -166,7 +166,10 @@ def test_the_users_word_counts_where_the_folder_names_another_function(folder: P
     Path("kept", "checkpoint.npz").unlink()
     resumed = run("minimize", "--fun", "other.py:sphere", "--x0", "3,2", *QUICK, "--run", "kept")
     assert resumed.exit_code == 0
-    assert "slgh: this run was made with --fun mine:sphere and goes on with --fun other.py:sphere.\n" in resumed.stderr
+    assert (
+        "note: this run was started with --fun mine:sphere and continues with --fun other.py:sphere.\n"
+        in resumed.stderr
+    )
     assert "again     slgh minimize --x0 3,2 --fun other.py:sphere" in resumed.stdout
     assert json.loads(Path("kept", "run.json").read_text())["options"]["fun"] == "other.py:sphere"
 
@@ -175,7 +178,7 @@ def test_code_that_a_run_was_made_without_is_refused() -> None:
     make_run("--fun", "mine:sphere", "--x0", "1")
     grad = ["--fun", "mine:sphere", "--grad", "mine:sphere_grad", "--x0", "1"]
     refused = refuse("minimize", *grad, *QUICK, "--run", "kept")
-    assert "the run in kept was made without --grad, and this command has --grad mine:sphere_grad." in refused
+    assert "the run in kept was started without --grad, but this command has --grad mine:sphere_grad." in refused
 
 
 def test_the_command_that_repeats_a_run_is_the_users(folder: Path) -> None:
@@ -183,7 +186,7 @@ def test_the_command_that_repeats_a_run_is_the_users(folder: Path) -> None:
     edit({"options.fun": "evil:f"}, finished=True)
     resumed = run("minimize", "--fun", "mine:sphere", "--x0", "1", *QUICK, "--run", "kept", "--json", "-")
     repeated = json.loads(resumed.stdout)["repeat"]
-    assert repeated == "slgh minimize --x0 1 --fun mine:sphere --max-evals 60 --seed 7 --no-plot"
+    assert repeated == "slgh minimize --x0 1 --fun mine:sphere --max-evals 60 --seed 7"
     assert_nothing_of_theirs_ran(folder)
 
 
@@ -204,8 +207,8 @@ def test_a_formula_of_a_folder_is_not_read(formula: str, folder: Path) -> None:
     copy_formula_run()
     edit({"options.formula": formula})
     line = refuse(*COMMAND)
-    assert "the run in kept was made with FORMULA" in line
-    assert "and this command has FORMULA 'x**2'." in line
+    assert "the run in kept was started with FORMULA" in line
+    assert "but this command has FORMULA 'x**2'." in line
     assert len(line) < 1000
     assert not (folder / "hacked").exists()
 
@@ -239,27 +242,33 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "no options": ({"options": None}, "options must be of type dict"),
     "a formula that is a list": ({"options.formula": ["x"]}, "formula must be of type str | None, got ['x']"),
     "x0 that is a number": ({"options.x0": 1}, "x0 must be of type str | None, got 1"),
-    "x0 of words": ({"options.x0": "\x1b]0;x\x07" * 10_000}, "made with --x0 "),
+    "x0 of words": ({"options.x0": "\x1b]0;x\x07" * 10_000}, "started with --x0 "),
     "d that is a float": ({"options.d": 1.5}, "d must be of type int | None, got 1.5"),
-    "d that fills the memory": ({"options.d": 10**15}, "made with --d 1000000000000000, and this command has no --d."),
-    "terms of a formula": ({"options.terms": 3}, "made with --terms 3, and"),
-    "an unknown fallback": ({"options.fallback": "evil"}, "made with --fallback evil, and"),
-    "an unknown method": ({"options.method": "evil:f"}, "made with --method evil:f, and this command has no --method."),
+    "d that fills the memory": (
+        {"options.d": 10**15},
+        "started with --d 1000000000000000, but this command has no --d.",
+    ),
+    "terms of a formula": ({"options.terms": 3}, "started with --terms 3, but"),
+    "an unknown fallback": ({"options.fallback": "evil"}, "started with --fallback evil, but"),
+    "an unknown method": (
+        {"options.method": "evil:f"},
+        "started with --method evil:f, but this command has no --method.",
+    ),
     "a method that is a list": ({"options.method": []}, "method must be of type str, got []"),
-    "settings": ({"options.settings": ["checkpoint=../x"]}, "made with --set checkpoint=../x, and"),
+    "settings": ({"options.settings": ["checkpoint=../x"]}, "started with --set checkpoint=../x, but"),
     "settings that are a text": ({"options.settings": "x=1"}, "settings must be of type tuple[str, ...]"),
     "settings of numbers": ({"options.settings": [1]}, "settings must be of type tuple[str, ...]"),
     "a parameter that is an object": ({"options.t1": {"a": 1}}, "t1 must be of type float | None"),
-    "another parameter": ({"options.gamma": "evil"}, "made with --gamma evil, and"),
+    "another parameter": ({"options.gamma": "evil"}, "started with --gamma evil, but"),
     "a huge limit": (
         {"options.max_evals": 10**400},
         "max_evals must be of type int | None, got an integer above 1e308",
     ),
     "a time that is a text": ({"options.max_seconds": "1"}, "max_seconds must be of type float | None"),
-    "a negative seed": ({"options.seed": -1}, "made with --seed -1, and this command has --seed 7."),
+    "a negative seed": ({"options.seed": -1}, "started with --seed -1, but this command has --seed 7."),
     "a seed that is a flag": ({"options.seed": True}, "seed must be of type int | None, got True"),
     "no seed": ({"options.seed": None}, "seed must be of type int, got None"),
-    "on_nonfinite": ({"options.on_nonfinite": "evil"}, "made with --on-nonfinite evil, and"),
+    "on_nonfinite": ({"options.on_nonfinite": "evil"}, "started with --on-nonfinite evil, but"),
     "a history that fills the memory": ({"history": 10**15}, "history must be 'x' or 1000, got 1000000000000000"),
     "an unknown status": ({"ended": "HACKED"}, "ended must be a status, got 'HACKED'"),
     "a start value that is a text": ({"fun_x0": "0"}, "fun_x0 must be of type float | None"),
@@ -291,7 +300,7 @@ def test_every_field_of_a_folder_is_checked(name: str) -> None:
 def test_a_file_that_is_not_json_of_slgh_is_refused_in_one_line(content: bytes) -> None:
     copy_formula_run()
     Path("kept", "run.json").write_bytes(content)
-    assert "it is damaged, or no run of slgh" in refuse(*COMMAND)
+    assert "It is damaged, or not a run of slgh" in refuse(*COMMAND)
 
 
 def test_a_huge_file_is_refused_before_it_is_read() -> None:
@@ -405,9 +414,9 @@ def test_no_checkpoint_is_unpickled(folder: Path) -> None:
 def test_no_image_weight_or_attack_is_unpickled(folder: Path) -> None:
     pytest.importorskip("torch")
     write_pickle(Path("images.npz"), "images", "labels")
-    refused = refuse("attack", "--model", "mine:sphere", "--inputs", "images.npz", "--no-plot")
+    refused = refuse("attack", "--model", "mine:sphere", "--inputs", "images.npz")
     assert "is not a whole .npz of numbers" in refused
-    attack = ["attack", "--data", "mnist", "--images", "1", "--max-queries", "40", "--no-plot"]
+    attack = ["attack", "--data", "mnist", "--images", "1", "--max-queries", "40"]
     write_pickle(Path("weights.npz"), "conv1_kernel")
     assert "is not a whole .npz of numbers" in refuse(*attack, "--weights", "weights.npz")
     write_pickle(Path("begun.npz"), "header", "a.x")

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import slgh
 
 SOURCE = Path(slgh.__file__).parent
@@ -76,11 +78,35 @@ def test_only_backends_may_import_torch_or_jax() -> None:
         assert not {"torch", "jax"} & {module.split(".")[0] for module in imported_modules(file)}, file
 
 
-def test_importing_slgh_loads_nothing_heavy() -> None:
-    heavy = "torch", "jax", "sympy", "matplotlib", "rich", "typer"
-    code = f"import sys, slgh; print(*[m for m in {heavy} if m in sys.modules])"
+HEAVY = ["torch", "jax", "sympy", "matplotlib", "scipy"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import slgh", [*HEAVY, "numpy", "rich", "typer"]),
+        ("import slgh; slgh.minimize", [*HEAVY[:-1], "rich", "typer"]),
+        ("import slgh.cli", [*HEAVY, "slgh.method", "slgh.paper"]),
+        ("import slgh.cli.lists", [*HEAVY, "slgh.engine", "slgh.paper"]),
+    ],
+)
+def test_what_is_not_needed_yet_is_not_imported(statement: str, absent: list[str]) -> None:
+    code = f"{statement}; import sys; print(*[m for m in {absent} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == ""
+
+
+def test_functions_are_not_hidden_by_modules_of_the_same_name() -> None:
+    code = "import slgh.minimize, slgh.probe, slgh; print(callable(slgh.minimize), callable(slgh.probe))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["True", "True"]
+
+
+def test_all_exports_and_submodules_are_found() -> None:
+    code = "import slgh; print(*[hasattr(slgh, n) for n in (*slgh.__all__, 'engine', 'attack', 'nothing')])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["True"] * (len(slgh.__all__) + 2) + ["False"]
+    assert set(slgh.__all__) <= set(dir(slgh))
 
 
 def test_what_all_tests_import_loads_neither_jax_nor_pytorch() -> None:

@@ -98,7 +98,7 @@ def run_command_line() -> None:
         "exit codes are not on lines of their own"
     )
     command("methods")
-    command("minimize x**2 --x0 3 --method slgh_r --t1 1 --gamma 0.9 --step 0.1 --max-iter 5 --no-plot")
+    command("minimize x**2 --x0 3 --method slgh_r --t1 1 --gamma 0.9 --step 0.1 --max-iter 5")
     command("minimize x**4-3*x**2+x --x0 2 --seed 0 --plot path.png --json run.json")
     command("minimize ackley --d 2 --max-evals 200 --seed 0 --plot page.html")
     command("reproduce himmelblau --out reproduced")

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from slgh import __version__
-from slgh.cli.attack import attack
-from slgh.cli.declaration import command
+from slgh.cli import options
+from slgh.cli.declaration import command, imported
 from slgh.cli.errors import EXIT_CODES
 from slgh.cli.group import Command, Commands, Group
-from slgh.cli.lists import MethodsOptions, methods, problems
-from slgh.cli.minimize import minimize
-from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions, ProbeOptions, TrainOptions
-from slgh.cli.output import console
-from slgh.cli.probe import probe
-from slgh.cli.reproduce import ReproduceOptions, reproduce
-from slgh.cli.train import train
 
 CODES = "\n".join(["\b", "Exit codes:", *(f"{code:>5}  {meaning}" for code, meaning in EXIT_CODES.items())])
-"""The end of the help; \\b keeps the lines apart."""
+"""Last lines of the help; \\b keeps them apart."""
 
 app = typer.Typer(
     cls=Commands,
@@ -38,19 +31,24 @@ def main(
 ) -> None:
     """Non-convex optimization by single loop Gaussian homotopy."""
     if version:
-        console.print(__version__)
+        typer.echo(__version__)
         raise typer.Exit
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
 
-app.command(cls=Command, epilog=CODES)(command(MinimizeOptions, minimize))
-app.command(cls=Command)(command(ProbeOptions, probe))
-app.command(cls=Command)(command(MethodsOptions, methods))
-app.command(cls=Command)(command(CommonOptions, problems))
-app.command(cls=Command)(command(ReproduceOptions, reproduce))
+def add(group: typer.Typer, name: str, kind: type[options.CommonOptions], function: str, **keywords: Any) -> None:
+    """Add a command. Its module is imported when it runs."""
+    group.command(name, cls=Command, **keywords)(command(kind, imported(function)))
+
+
+add(app, "minimize", options.MinimizeOptions, "slgh.cli.minimize:minimize", epilog=CODES)
+add(app, "probe", options.ProbeOptions, "slgh.cli.probe:probe")
+add(app, "methods", options.MethodsOptions, "slgh.cli.lists:methods")
+add(app, "problems", options.ProblemsOptions, "slgh.cli.lists:problems")
+add(app, "reproduce", options.ReproduceOptions, "slgh.cli.reproduce:reproduce")
 
 attack_app = typer.Typer(cls=Group, invoke_without_command=True, epilog=CODES, subcommand_metavar="[train ...]")
-attack_app.callback()(command(AttackOptions, attack))
-attack_app.command(cls=Command)(command(TrainOptions, train))
+attack_app.callback()(command(options.AttackOptions, imported("slgh.cli.attack:attack")))
+add(attack_app, "train", options.TrainOptions, "slgh.cli.train:train")
 app.add_typer(attack_app, name="attack")

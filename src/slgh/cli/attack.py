@@ -16,27 +16,18 @@ from slgh.cli.parameters import read_parameters
 
 
 def attack(options: AttackOptions) -> int:
-    """Fool a classifier of images by asking it alone, and draw what fooled it.
-
-    slgh attack --data mnist --images 4
-
-    slgh attack --model mine.py:network --inputs mine.npz --pixels 0,255 --max-queries 5000 --out found
-
-    With --quiet one line is printed: how many images were fooled and how many
-    attacked, the median of the queries to the first success, and the mean L2 norm
-    of what was changed.
-    """
+    """Attack the images, and print, write and draw the result."""
     output = read_attack_output(options)
     checks.choice("method", options.method, list(ATTACK_METHODS))
     given = read_parameters(options, run_attack)
     arguments = {name: value for name, value in values_of(options, *PASSED).items() if value is not None}
-    resumed = options.run is not None and options.run.exists()  # then the file has the seed
+    resumed = options.run is not None and options.run.exists()  # then the file holds the seed
     if options.seed is None and not resumed:
         arguments["seed"] = secrets.randbits(32)
     notes = []
     if options.max_queries is None and options.max_iter is None:
         arguments["max_queries"] = DEFAULT_QUERIES
-        notes.append(f"--max-queries {DEFAULT_QUERIES} was taken, the default.")
+        notes.append(f"--max-queries {DEFAULT_QUERIES} is the default.")
     with output.reserved():  # the user's code may print
         attacked = read_input(options)
         params = paper_parameters(options.method, attacked.d, given)

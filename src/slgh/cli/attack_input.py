@@ -1,4 +1,4 @@
-"""The images and the model to attack: of a public set and our network, or the user's own."""
+"""Images and model to attack: those of slgh, or the user's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import slgh
-from slgh.attack import model as asking
+from slgh.attack import model as model_module
 from slgh.checks import is_about_argument
 from slgh.cli.declaration import refuse
 from slgh.cli.errors import fail
@@ -29,8 +29,8 @@ from slgh.paper.attack.settings import PAPER
 from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
 from slgh.paper.networks.image_files import load_images
 
-OUR_PIXELS = (-0.5, 0.5)
-"""The range that our networks read."""
+NETWORK_PIXELS = (-0.5, 0.5)
+"""Range of the pixels that the networks of slgh take."""
 
 ARRAYS = ("images", "labels")
 
@@ -38,33 +38,33 @@ DEFAULT_DATA = "mnist"
 DEFAULT_IMAGES = 4
 
 PER_PIXEL = ("step", "eta")
-"""Steps, which the paper divides by the number of pixels."""
+"""Step sizes that the paper divides by the number of pixels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class AttackInput:
-    """Images (N, ...) with their labels and ids (N,), and the model that is to be fooled."""
+    """Images (N, ...) with labels and ids (N,), and the model to attack."""
 
     about: str
-    """A description for the reader."""
+    """Short description, for the report."""
     title: str
     model: Callable[..., Any]
     model_name: str
     is_paper_network: bool
-    """True if the model is slgh's and not the user's."""
+    """True for a network of slgh, False for the user's model."""
     images: NDArray[Any]
     labels: NDArray[Any]
     ids: NDArray[Any]
     pixels: tuple[float, float]
     outputs: str
     classes: tuple[str, ...] | None
-    """The names of the classes, where they are known."""
+    """Names of the classes, if known."""
     wanted: int | None
-    """The class that the model is to see; None is any wrong one."""
+    """Target class. None: any wrong class."""
 
     @property
     def d(self) -> int:
-        """The number of pixels of an image."""
+        """Number of pixels per image."""
         return int(np.prod(self.images.shape[1:]))
 
     def name(self, label: int) -> str:
@@ -73,8 +73,8 @@ class AttackInput:
 
 
 def read_input(options: AttackOptions) -> AttackInput:
-    """Return the images and the model, and refuse what does not go together."""
-    _refuse_what_does_not_go_together(options)
+    """Return the images and the model, and refuse options that contradict each other."""
+    _refuse_contradictions(options)
     if options.inputs is not None:
         images, labels, ids = _read_inputs(options.inputs)
         pixels, classes = _read_pixels(options.pixels), None
@@ -83,15 +83,15 @@ def read_input(options: AttackOptions) -> AttackInput:
         data = read_data(options.data)
         shipped = options.folder is None and not options.download
         all_images = shipped_images(data) if shipped else load_images(data, "test", options.folder)
-        pixels = OUR_PIXELS if options.model is None else _read_pixels(options.pixels)
+        pixels = NETWORK_PIXELS if options.model is None else _read_pixels(options.pixels)
         images, labels, ids = _scaled(all_images, pixels), all_images.labels, all_images.ids
         classes, title = DATASETS[data].classes, DATASETS[data].title
         about = f"of the test set of {title}"
     wanted = _read_target(options.target, classes)
     rows = _choose(options, ids, labels, wanted)
-    model, name = _our_network(options) if options.model is None else _own_model(options.model, options.device)
+    model, name = _paper_network(options) if options.model is None else _own_model(options.model, options.device)
     return AttackInput(
-        about=f"{len(rows)} image{'s' * (len(rows) != 1)} {about}, seen by {name}",
+        about=f"{len(rows)} image{'s' * (len(rows) != 1)} {about}, classified by {name}",
         title=title,
         model=model,
         model_name=name,
@@ -106,36 +106,36 @@ def read_input(options: AttackOptions) -> AttackInput:
     )
 
 
-def _refuse_what_does_not_go_together(options: AttackOptions) -> None:
+def _refuse_contradictions(options: AttackOptions) -> None:
     if options.model is None:
-        because = "goes with --model FILE.py:NAME; our networks read their own images."
+        because = "is for --model, and not for the networks of slgh. Pass --model FILE.py:NAME."
         refuse(options, "inputs", "pixels", "outputs", because=because)
     else:
-        refuse(options, "weights", because="are another training of our network; --model has its own.")
+        refuse(options, "weights", because="is for the networks of slgh, and not for --model. Remove it.")
         if (options.inputs is None) == (options.data is None):
             given = "got both" if options.data else "got neither"
-            fail(f"Pass with --model either --inputs FILE.npz or --data, the images it is asked about; {given}.")
+            fail(f"--model needs images, either --inputs FILE.npz or --data; {given}.")
     if options.inputs is not None:
-        refuse(options, "folder", "download", because="goes with --data; --inputs holds the images.")
+        refuse(options, "folder", "download", because="is for --data, and not for --inputs. Remove it.")
     if options.folder is not None and options.download:
-        fail("Pass one of --folder and --download.")
+        fail("Got both --folder and --download. Pass one of them.")
     if options.images is not None and options.ids is not None:
-        fail("Pass one of --images and --ids.")
+        fail("Got both --images and --ids. Pass one of them.")
     if options.images is not None and options.images < 1:
         fail(f"--images must be an integer >= 1, got {options.images}.")
 
 
 def read_data(name: str | None) -> str:
-    """Return the name of a public set, or refuse it."""
+    """Return the name of a data set, or refuse it."""
     name = name or DEFAULT_DATA
     if name not in DATASETS:
-        fail(f"--data must be one of {', '.join(DATASETS)}; got {name!r}. Other images go with --model and --inputs.")
+        fail(f"--data must be one of {', '.join(DATASETS)}; got {name!r}. For other images, pass --model and --inputs.")
     return name
 
 
 def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32]:
-    """Return the images with pixels in the range that a model reads."""
-    if pixels == OUR_PIXELS:
+    """Return the images with pixels scaled to the range of the model."""
+    if pixels == NETWORK_PIXELS:
         return images.pixels()
     low, high = map(np.float32, pixels)
     scaled: NDArray[np.float32] = images.images.astype(np.float32) / np.float32(255) * (high - low) + low
@@ -143,14 +143,14 @@ def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32
 
 
 def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return images, labels and ids of a user's file. Without ids the images are numbered from 0."""
+    """Return images, labels and ids of the user's file. By default, ids count from 0."""
     if not file.is_file():
         fail(f"--inputs: there is no file {str(file)!r}.")
     try:
         with open(file, "rb") as handle:
             found = np.load(handle, allow_pickle=False)
             if isinstance(found, np.ndarray):
-                fail(f"--inputs: {file} holds one array; an .npz with images and labels is needed (numpy.savez).")
+                fail(f"--inputs: {file} holds one array instead of images and labels. Write both with numpy.savez.")
             if missing := [name for name in ARRAYS if name not in found.files]:
                 there = ", ".join(found.files) or "nothing"
                 fail(f"--inputs: {file} lacks {' and '.join(missing)}; it holds {there}.")
@@ -158,11 +158,11 @@ def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
             ids = found["ids"] if "ids" in found.files else np.arange(len(images))
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError, MemoryError) as error:
         text = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        fail(f"--inputs: {file} is not a whole .npz of numbers ({text}).")
+        fail(f"--inputs: {file} is not a complete .npz file of numbers ({text}).")
     for name, column in {"labels": labels, "ids": ids}.items():
         if column.shape != images.shape[:1] or column.dtype.kind not in "iu":
             got = f"{column.dtype} of shape {column.shape}"
-            fail(f"--inputs: {name} must be {len(images)} integers, one an image; got {got}.")
+            fail(f"--inputs: {name} must be {len(images)} integers, one per image; got {got}.")
     return images, labels, ids
 
 
@@ -177,7 +177,7 @@ def _read_pixels(text: str | None) -> tuple[float, float]:
 
 
 def _read_target(text: str | None, classes: tuple[str, ...] | None) -> int | None:
-    """Return the class that is wanted, by its number or its name."""
+    """Return the number of the target class, given by number or name."""
     if text is None:
         return None
     if classes is not None and text in classes:
@@ -189,35 +189,35 @@ def _read_target(text: str | None, classes: tuple[str, ...] | None) -> int | Non
 
 
 def _choose(options: AttackOptions, ids: NDArray[Any], labels: NDArray[Any], wanted: int | None) -> list[int]:
-    """Return the rows to attack: those of --ids, or the first --images that are not of the wanted class already."""
+    """Return the rows to attack: those of --ids, or the first --images that are not of the target class."""
     complete = options.inputs or options.folder or options.download
-    more = "" if complete else " --folder or --download has the whole test set."
+    more = "" if complete else " Pass --folder or --download for the full test set."
     if options.ids is None:
         rows = [i for i in range(len(ids)) if labels[i] != wanted]
         n = options.images or (len(rows) if options.inputs else DEFAULT_IMAGES)
         if n > len(rows) or not rows:
             other = f" of other classes than {wanted}" if wanted is not None else ""
-            fail(f"--images must be at most {len(rows)}, all images there are{other}; got {n}.{more}")
+            fail(f"--images must be at most {len(rows)}, the number of images{other}; got {n}.{more}")
         return rows[:n]
     numbers = read_numbers(options.ids, "--ids")
     if len(set(numbers)) < len(numbers):
-        fail(f"--ids must be different from each other, got {options.ids!r}.")
+        fail(f"--ids must not contain duplicates, got {options.ids!r}.")
     place = {int(each): i for i, each in enumerate(ids)}
     if absent := [f"{each:g}" for each in numbers if each not in place]:
         are_not = f"{', '.join(absent)} {'is' if len(absent) == 1 else 'are'} not"
         fail(f"--ids must be among those of the {len(ids)} images, {ids.min()} to {ids.max()}; {are_not}.{more}")
     rows = [place[int(each)] for each in numbers]
     if already := [str(ids[i]) for i in rows if labels[i] == wanted]:
-        fail(f"--target {wanted} is the class of {', '.join(already)} already; leave that out of --ids.")
+        fail(f"--target {wanted} is already the class of {', '.join(already)}. Remove that from --ids.")
     return rows
 
 
-def _our_network(options: AttackOptions) -> tuple[Callable[..., Any], str]:
-    """Return one of the paper's networks, on the device that was asked for."""
+def _paper_network(options: AttackOptions) -> tuple[Callable[..., Any], str]:
+    """Return one of the paper's networks on the requested device, and its name."""
     from slgh.paper.networks.networks import network
 
     made = network(options.data or DEFAULT_DATA, weights=options.weights)
-    name = "our network" if options.weights is None else f"our network with {options.weights}"
+    name = "the network of slgh" if options.weights is None else f"the network of slgh with {options.weights}"
     return _placed(made, options.device or "cpu"), name
 
 
@@ -226,24 +226,24 @@ def _placed(module: Any, device: str) -> Any:
         return module.to(device)
     except (RuntimeError, AssertionError) as error:
         why = str(error).splitlines()[0].rstrip(".")
-        fail(f"--device must be cpu or cuda, and there; {device!r} is refused: {why}.")
+        fail(f"--device must be cpu, or cuda if available; {device!r} failed: {why}.")
 
 
 def _own_model(name: str, device: str | None) -> tuple[Callable[..., Any], str]:
-    """Return a function or a PyTorch module of the user's."""
+    """Return the user's function or PyTorch module, and its name."""
     model = load("--model", name, Path.cwd())
     if isinstance(model, type):
-        fail(f"--model: {name} is a class; name a function of images, or an instance with its weights.")
+        fail(f"--model: {name} is a class. Name a function of images, or an instance with its weights.")
     if device is not None:
         if not hasattr(model, "to"):
-            fail(f"--device goes with a PyTorch module; {name} is a {type(model).__name__}.")
+            fail(f"--device is for PyTorch modules, and {name} is a {type(model).__name__}. Remove it.")
         model = _placed(model, device)
     return model, name
 
 
 @contextmanager
 def blamed(attacked: AttackInput) -> Iterator[None]:
-    """Turn what the user's model raises into UserCodeFailed, and let errors of the library pass."""
+    """Turn exceptions of the user's model into UserCodeFailed. Errors of slgh pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -256,14 +256,14 @@ def blamed(attacked: AttackInput) -> Iterator[None]:
 
 
 def _raised_by_the_model(error: Exception) -> bool:
-    """Return True if the last of slgh's lines that an exception came through is the one that calls the model."""
+    """Return True if the innermost frame of slgh in the traceback is the call of the model."""
     package = str(Path(slgh.__file__).parent)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
-    return frames[-1].filename == asking.__file__ and not is_about_argument(error)
+    return frames[-1].filename == model_module.__file__ and not is_about_argument(error)
 
 
 def nearest(d: int) -> str:
-    """Return the data set whose images are nearest in their number of pixels.
+    """Return the data set with the closest number of pixels per image.
 
     >>> nearest(28 * 28), nearest(3 * 224 * 224)
     ('mnist', 'cifar10')
@@ -272,14 +272,14 @@ def nearest(d: int) -> str:
 
 
 def size_of(data: str) -> int:
-    """Return the number of pixels, times channels, of an image."""
+    """Return the number of pixels times channels per image."""
     return math.prod(DATASETS[data].shape)
 
 
 def paper_parameters(method: str, d: int, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the hyperparameters for images of d pixels: those given, and for the paper's methods its own.
+    """Return the hyperparameters for images of d pixels: the given ones, and the paper's for its methods.
 
-    Its own are left out where a part that was swapped does not take them. "auto" chooses for itself.
+    A hyperparameter of the paper is left out if a replaced part does not take it. "auto" needs none.
     """
     if method not in PAPER_METHODS:
         return dict(given)

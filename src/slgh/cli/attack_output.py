@@ -1,4 +1,4 @@
-"""The report of an attack: a table, a summary, pictures, the images themselves, and JSON for programs."""
+"""The report of an attack: a table, a summary, pictures, the adversarial images, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,43 +17,41 @@ from slgh.backends import backend_of
 from slgh.cli.attack_input import AttackInput
 from slgh.cli.declaration import words
 from slgh.cli.drawing import write_figure
-from slgh.cli.errors import INTERRUPTED, complain, exit_code
+from slgh.cli.errors import INTERRUPTED, exit_code, print_error, print_message
 from slgh.cli.options import AttackOptions
-from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_picture, show, write_json, writing
+from slgh.cli.output import IMAGE_SUFFIXES, Output, console, make_out_folder, read_run_output, show, write_json, writing
 from slgh.cli.report import composition, without_chosen
 from slgh.engine.termination import Status
 from slgh.files import atomic_write, to_json, write_text
 from slgh.paper.attack.settings import METHODS
 
 PICTURE, CURVES, IMAGES, RESULT = "images.png", "curves.png", "images.npz", "attack.json"
-"""The files of --out."""
-
-DEFAULT_PICTURE = Path("slgh-attack.png")
+"""Files in the folder of --out."""
 
 MAX_DRAWN = 40
-"""Maximum number of images that are drawn."""
+"""Maximum number of images in the picture."""
 
 CUT_SHORT = "Cut short: the next iteration would exceed --max-queries."
-"""The message of Status.MAX_EVALS, of which queries are the unit here."""
+"""Message of Status.MAX_EVALS, in terms of queries."""
 
 EXPLANATION = (
-    "First: the queries until the model was first fooled. L2² and L2: the least distorted image that fooled it, "
-    "pixels in a range of width 1. Total: the function that is minimized, where it ended."
+    "first: queries until the first success. L2² and L2: of the least distorted image that fools the model, with "
+    "pixels in a range of width 1. total: final value of the minimized function."
 )
 
 COLUMNS = (
     *("label", "before", "after", "success", "queries", "first_success", "queries_to_success", "distortion", "l2"),
     *("last_distortion", "last_total"),
 )
-"""Entries of an image in the JSON file that are entries of the result."""
+"""Fields of the result that the JSON file lists per image."""
 
 NOT_ATTACKED = 2
-"""The exit code where no image could be attacked."""
+"""Exit code if no image could be attacked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FinishedAttack:
-    """An attack that has ended, and how it was asked for."""
+    """A finished attack and its options."""
 
     options: AttackOptions
     attacked: AttackInput
@@ -66,16 +64,15 @@ class FinishedAttack:
 
 
 def read_attack_output(options: AttackOptions) -> Output:
-    """Check where things go before the attack, and choose the default picture."""
-    default = DEFAULT_PICTURE if options.out is None else options.out / PICTURE
-    output = read_picture(options, default, IMAGE_SUFFIXES, options.out)
+    """Check all files before the attack, and create the folder of --out."""
+    output = read_run_output(options, IMAGE_SUFFIXES, options.out, PICTURE)
     if options.out is not None:
         make_out_folder(options.out)
     return output
 
 
 def report(finished: FinishedAttack, output: Output) -> int:
-    """Print, write and draw what came out; return the exit code."""
+    """Print, write and draw the result. Return the exit code."""
     found = finished.found
     code = attack_code(found)
     if output.prints:
@@ -100,16 +97,16 @@ def report(finished: FinishedAttack, output: Output) -> int:
             if text:
                 show(label, text, unbroken=True)
     if code == NOT_ATTACKED:
-        own_model = "are labels, --pixels and the order of channels right?"
-        remedy = "choose others." if finished.attacked.is_paper_network else own_model
-        complain(f"nothing was attacked: all of these images are misclassified to begin with; {remedy}")
+        own_model = "Check the labels, --pixels and the order of channels."
+        tip = "Choose other images." if finished.attacked.is_paper_network else own_model
+        print_error("no image was attacked: the model misclassifies all of them from the start.", tip)
     elif code == INTERRUPTED:
-        complain("interrupted. The figures are those of the iterations until then.")
+        print_message("note", "interrupted. The results are those of the iterations so far.")
     return code
 
 
 def attack_code(found: AttackResult) -> int:
-    """Return the exit code: 0 if every image came to its planned end, fooled or not; else the gravest of all."""
+    """Return the exit code: 0 if every image came to its planned end, fooled or not, else the most severe one."""
     if not found.runs:
         return NOT_ATTACKED
     codes = {exit_code(Status(status)) for run in found.runs for status in run.status}
@@ -117,15 +114,15 @@ def attack_code(found: AttackResult) -> int:
 
 
 def method_line(finished: FinishedAttack) -> str:
-    """Return the method as its parts, with every hyperparameter."""
+    """Return the method as its parts with all hyperparameters."""
     wanted = finished.attacked.wanted
-    aim = "" if wanted is None else f"; wanted: {finished.attacked.name(wanted)}"
+    aim = "" if wanted is None else f"; target: {finished.attacked.name(wanted)}"
     composed = ", then ".join(composition(run.method) for run in finished.found.runs)
     return " = ".join(filter(None, (finished.options.method, composed))) + aim
 
 
 def table(finished: FinishedAttack) -> Table:
-    """Return a table with a row per image, within 80 columns."""
+    """Return a table with one row per image, at most 80 columns wide."""
     found, attacked = finished.found, finished.attacked
     made = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     for heading in ("image", "label", "seen as", "outcome", "queries", "first", "L2²", "L2", "total"):
@@ -146,7 +143,7 @@ def table(finished: FinishedAttack) -> Table:
 
 
 def figures_of(found: AttackResult) -> dict[str, Any]:
-    """Return how many images were fooled, and of these the median queries and the mean distortion."""
+    """Return the number of images fooled, their median number of queries and their mean distortion."""
     won = found.success
     attacked = sum(outcome is not Outcome.MISCLASSIFIED for outcome in found.outcome)
     return {
@@ -161,7 +158,7 @@ def figures_of(found: AttackResult) -> dict[str, Any]:
 
 
 def summary(finished: FinishedAttack) -> list[tuple[str, str]]:
-    """Return the lines below the table."""
+    """Return the labeled lines below the table."""
     found, it = finished.found, figures_of(finished.found)
     text = f"{it['fooled']} of {it['attacked']} attacked"
     if it["fooled"]:
@@ -178,7 +175,7 @@ def summary(finished: FinishedAttack) -> list[tuple[str, str]]:
 
 
 def _status(found: AttackResult) -> str:
-    """Return the message, with the limit as an option and without what was chosen, which has a line of its own."""
+    """Return the message with options, without the sentence on the chosen hyperparameters."""
     text = found.message
     for run in found.runs:
         text = without_chosen(text, run)
@@ -191,7 +188,7 @@ def again(finished: FinishedAttack) -> str:
 
 
 def as_dict(finished: FinishedAttack, code: int, *, history: bool) -> dict[str, Any]:
-    """Return everything but the images, for a program."""
+    """Return all results except the images for the JSON file."""
     found, attacked = finished.found, finished.attacked
     columns = {"id": attacked.ids} | {name: getattr(found, name) for name in COLUMNS}
     rows = [
@@ -219,7 +216,7 @@ def as_dict(finished: FinishedAttack, code: int, *, history: bool) -> dict[str, 
 
 
 def _write_folder(folder: Path | None, finished: FinishedAttack, entries: dict[str, Any]) -> str:
-    """Write the images and the figures; return the files."""
+    """Write the images and the results. Return the files."""
     if folder is None:
         return ""
     found = finished.found
@@ -234,10 +231,9 @@ def _write_folder(folder: Path | None, finished: FinishedAttack, entries: dict[s
 
 
 def _draw(finished: FinishedAttack, output: Output) -> str:
-    """Draw the pictures; return their files."""
+    """Draw the pictures. Return their files."""
     if output.plot is None:
-        missing = not finished.options.no_plot and (output.prints or output.out is not None)
-        return 'nothing: matplotlib is missing, pip install "slgh[plot]".' if missing else ""
+        return "" if output.out is None else 'nothing: matplotlib is missing. Install: pip install "slgh[plot]".'
     return output.draw(lambda file: _draw_figures(finished, file, output.out))
 
 

@@ -1,7 +1,7 @@
-"""Declare an option once: a field of a dataclass, of which Typer's command and everything else is made.
+"""Declare an option once, as a field of a dataclass.
 
 The options of a command are the fields of a frozen dataclass, made by `option` or `switch`. Typer's command
-(`command`), the file of a kept run, the command that repeats a run (`words`) and the errors read these declarations.
+(`command`), the file of a stored run, the command that repeats a run (`words`) and the errors read these declarations.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
@@ -23,36 +24,34 @@ Options = TypeVar("Options")
 
 
 class Role(Enum):
-    """The purpose of an option, which decides where its value goes."""
+    """Purpose of an option. It decides where the value is passed and stored."""
 
     PROBLEM = auto()
-    """The problem: the function or the images, and the start. Must be the same when a kept run goes on."""
+    """The problem: the function or the images, and the start. Must not change when a run is resumed."""
     CODE = auto()
-    """Python code of the user's. May be spelled differently when a kept run goes on, as from another folder."""
+    """The user's Python code. Its name may change when a run is resumed, for example from another folder."""
     PARAMETER = auto()
-    """A hyperparameter of the method. Must be the same when a kept run goes on."""
+    """A hyperparameter of the method. Must not change when a run is resumed."""
     ARGUMENT = auto()
-    """Another argument of the library, passed as it is. Must be the same when a kept run goes on."""
+    """Another argument of the library, passed unchanged. Must not change when a run is resumed."""
     LIMIT = auto()
-    """A limit, passed as it is. May change when a kept run goes on."""
+    """A limit, passed unchanged. May change when a run is resumed."""
     EXECUTION = auto()
-    """An argument without influence on the result, passed as it is. May change when a kept run goes on."""
-    PICTURE = auto()
-    """A picture. The command that repeats a run draws it again."""
+    """An argument that does not affect the result, passed unchanged. May change when a run is resumed."""
     OUTPUT = auto()
-    """Other output, which the command that repeats a run leaves out."""
+    """Output, which the command that repeats a run leaves out."""
 
 
 class HelpPanel(NamedTuple):
-    """A panel of the help, and the role of its options unless they declare another one."""
+    """Panel of the help, and the default role of its options."""
 
     position: int
     title: str | None
     role: Role
 
 
-# Options appear in the order of their panels, in the help as in the command that repeats a run. Those without a title
-# share the first panel of the help.
+# The help and the command that repeats a run list options in the order of their panels. Panels without a title are
+# shown as one, the first of the help.
 GENERAL = HelpPanel(0, None, Role.OUTPUT)
 FUNCTION = HelpPanel(1, "Function and start", Role.PROBLEM)
 ATTACKED = HelpPanel(2, "Images and model", Role.PROBLEM)
@@ -63,10 +62,10 @@ OUTPUT = HelpPanel(6, "Output", Role.OUTPUT)
 ATTACK_TABLES = HelpPanel(7, "Attack (mnist, cifar10)", Role.ARGUMENT)
 
 PASSED = (Role.ARGUMENT, Role.LIMIT, Role.EXECUTION)
-"""Options that are passed to the library as they are."""
+"""Roles of options that are passed to the library unchanged."""
 
 KEPT = (Role.PROBLEM, Role.CODE, Role.PARAMETER, Role.ARGUMENT, Role.LIMIT)
-"""Options that make a run what it is, and are kept with it."""
+"""Roles of options that identify a run and are stored with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +74,19 @@ class Declaration:
 
     field: str
     flag: str
-    """The option as it is typed, "--max-evals"; or the name of a positional argument."""
+    """The option as typed, such as "--max-evals", or the name of a positional argument."""
     kind: Any
-    """The type of the value."""
+    """Type of the value."""
     default: Any
     role: Role
     argument: str
-    """The name of the library's argument that it mirrors."""
+    """Name of the library's argument that the option mirrors."""
     typer: Mapping[str, Any]
     """Keywords for Typer: metavar, help, panel, completion."""
     read: Read | None
-    """Make a value of the text. None leaves that to Typer."""
+    """Function that reads the text. None: Typer reads it."""
+    bare: str | None
+    """Value of the option if it is typed without one. None: a value is required."""
 
     @property
     def positional(self) -> bool:
@@ -93,7 +94,7 @@ class Declaration:
         return not self.flag.startswith("-")
 
     def words(self, value: Any) -> list[str]:
-        """Return the option with a value as it is typed."""
+        """Return the option and a value as typed."""
         if isinstance(value, bool):
             return [self.flag] if value else []
         if isinstance(value, tuple):
@@ -102,10 +103,10 @@ class Declaration:
         return [shown] if self.positional else [self.flag, shown]
 
     def parameter(self) -> inspect.Parameter:
-        """Return the parameter of a function that Typer makes the option of."""
+        """Return the function parameter that Typer turns into the option."""
         kind, default = self.kind, self.default
         if self.read is not None:
-            kind = str | None  # Typer refuses other unions; the parser decides
+            kind = str | None  # Typer refuses other unions, and the parser decides
         elif kind == tuple[str, ...]:
             kind, default = list[str] | None, None
         names = f"{self.flag}/--no-{self.flag[2:]}" if default is True else self.flag
@@ -129,17 +130,18 @@ def option(
     argument: str | None = None,
     read: Read | None = None,
     choices: Sequence[str] | Callable[[str], Any] = (),
+    bare: str | None = None,
 ) -> Any:
     """Declare a field of a dataclass as an option.
 
-    `read` makes a value of the text, by default according to the field's type. `choices` are what the shell offers.
-    `flag` and `argument` follow from the field's name unless they are given. A `flag` without dashes declares a
-    positional argument.
+    `read` reads the text, by default according to the field's type. The shell completes `choices`. By default, `flag`
+    and `argument` follow from the field's name. A `flag` without dashes declares a positional argument. `bare` is the
+    value of the option if it is typed without one.
     """
     shown: dict[str, Any] = {"metavar": metavar, "help": about, "rich_help_panel": panel.title}
     if choices:
         shown["autocompletion"] = choices if callable(choices) else _offer(choices)
-    given = {"role": role or panel.role, "flag": flag, "argument": argument, "read": read, "typer": shown}
+    given = {"role": role or panel.role, "flag": flag, "argument": argument, "read": read, "typer": shown, "bare": bare}
     return dataclasses.field(default=default, metadata={"position": panel.position, "declared": given})
 
 
@@ -153,7 +155,7 @@ def _offer(choices: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def declared(options: type[Any]) -> dict[str, Declaration]:
-    """Return the declarations of a command, by their fields' names."""
+    """Return the declarations of a command by field name."""
     kinds = get_type_hints(options)
     found = {}
     for field in sorted(dataclasses.fields(options), key=lambda field: field.metadata["position"]):
@@ -165,7 +167,7 @@ def declared(options: type[Any]) -> dict[str, Declaration]:
 
 
 def _reader(flag: str, kind: Any, read: Read | None) -> Read | None:
-    """Return the function that reads an option's text and refuses what it cannot read; None leaves that to Typer."""
+    """Return the function that reads an option's text and refuses bad input. None: Typer reads it."""
     integer = kind in (int, int | None)
     default: Read | None = read_count if integer else float if kind in (float, float | None) else None
     chosen = read or default
@@ -183,7 +185,10 @@ def _reader(flag: str, kind: Any, read: Read | None) -> Read | None:
 
 
 def command(options: type[Options], run: Callable[[Options], int | None]) -> Callable[..., None]:
-    """Return a function for Typer that has these options as parameters and calls `run` with them."""
+    """Return a function for Typer that has these options as parameters and calls `run` with them.
+
+    Its docstring, which Typer shows as the help, is that of the options.
+    """
 
     def call(ctx: typer.Context, **values: Any) -> None:
         typed = {name: value for name, value in values.items() if value is not None}
@@ -196,14 +201,20 @@ def command(options: type[Options], run: Callable[[Options], int | None]) -> Cal
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
     parameters = [context, *(each.parameter() for each in declared(options).values())]
     made: Any = call
-    made.__name__, made.__doc__ = run.__name__, run.__doc__
+    made.__doc__ = options.__doc__
     made.__signature__ = inspect.Signature(parameters)
     made.__annotations__ = {each.name: each.annotation for each in parameters}
     return call
 
 
+def imported(name: str) -> Callable[[Any], int | None]:
+    """Return the function module:function, which imports its module when it is called."""
+    module, _, function = name.partition(":")
+    return lambda options: getattr(import_module(module), function)(options)
+
+
 def refuse(options: Any, *names: str, because: str) -> None:
-    """Refuse options that do not go with the others."""
+    """Refuse options that contradict others. `because` continues the sentence that begins with the option."""
     for name in names:
         each = declared(type(options))[name]
         if getattr(options, name) != each.default:
@@ -211,22 +222,22 @@ def refuse(options: Any, *names: str, because: str) -> None:
 
 
 def _refuse_before(subcommand: str, given: Any) -> None:
-    """Refuse options before a subcommand, which would be lost."""
+    """Refuse options before a subcommand, which would be ignored."""
     for name, each in declared(type(given)).items():
         if getattr(given, name) != each.default:
-            fail(f"{each.flag} belongs behind {subcommand.split()[-1]}: {subcommand} {each.flag} ...")
+            fail(f"{each.flag} must come after {subcommand.split()[-1]}. Type: {subcommand} {each.flag} ...")
 
 
 def values_of(options: Any, *roles: Role) -> dict[str, Any]:
-    """Return the values of the options with these roles, by the names of the library's arguments."""
+    """Return the values of the options with these roles, by argument name."""
     found = declared(type(options)).items()
     return {each.argument: getattr(options, name) for name, each in found if each.role in roles}
 
 
 def words(options: Any, *, hidden: tuple[Role, ...] = (Role.OUTPUT,), **changed: Any) -> list[str]:
-    """Return the words of the command line that has these options, those with hidden roles left out.
+    """Return the command line of these options as words, without options of hidden roles.
 
-    Positional arguments come first, or behind -- where they would be taken for options.
+    Positional arguments come first, or after -- if they would be read as options.
     """
     first: list[str] = []
     found: list[str] = []
@@ -238,7 +249,7 @@ def words(options: Any, *, hidden: tuple[Role, ...] = (Role.OUTPUT,), **changed:
 
 
 def flags(*commands: type[Any]) -> dict[str, str]:
-    """Return the options of these commands by the names of the library's arguments.
+    """Return the options of these commands by argument name.
 
     >>> from slgh.cli.options import MinimizeOptions
     >>> flags(MinimizeOptions)["max_evals"], flags(MinimizeOptions)["sample_xi"]

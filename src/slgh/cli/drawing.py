@@ -22,15 +22,15 @@ from slgh.plotting.style import as_bytes
 from slgh.plotting.table import Table
 
 MAX_TITLE = 90
-"""Maximum number of characters of a title."""
+"""Maximum length of a title, in characters."""
 
 
 class TooSlow(Exception):
-    """The user's function has taken longer than a picture is worth."""
+    """The user's function has used up the time limit of a picture."""
 
 
 class TimedFunction:
-    """A function of points (..., d), mirrored into the bounds, with a time limit for all its calls."""
+    """A function of points (..., d), reflected into the bounds, with a time limit for all calls together."""
 
     def __init__(self, run: FinishedRun, seconds: float) -> None:
         self.fun, self.vectorized, self.left = run.problem.values, run.problem.vectorized, seconds
@@ -49,38 +49,38 @@ class TimedFunction:
         return value
 
 
-def draw(run: FinishedRun, file: pathlib.Path, rows: list[tuple[str, str]], patience: float) -> str:
-    """Draw the path; return the file, with a remark on what is missing.
+def draw(run: FinishedRun, file: pathlib.Path, rows: list[tuple[str, str]], max_seconds: float) -> str:
+    """Draw the path. Return the file, with a remark on what is missing.
 
-    `rows` are the lines on the run for a page; `patience` is the time limit of the function, in seconds.
+    `rows` is the summary of the run for a page. `max_seconds` is the time limit for evaluations of the function.
     """
     if not run.result.nit:
         raise ValueError("there were no iterations")
     fun, remark = None, ""
     if run.problem.d <= 2:
-        fun, remark = function_of(run, patience)
+        fun, remark = function_of(run, max_seconds)
         if "x" not in run.result.history:
             remark = " (without the path, which was not recorded)"
     try:
         _write(run, file, fun, rows)
     except (UserCodeFailed, TooSlow) as error:
         _write(run, file, None, rows)
-        why = str(error) or f"it would take more than {patience:g} s"
+        why = str(error) or f"it would take more than {max_seconds:g} s"
         remark = f" (without the function: {why})"
     return f"{file}{remark}"
 
 
-def function_of(run: FinishedRun, patience: float) -> tuple[Any, str]:
-    """Return the function to draw, a closed form or a function of points (..., d); or None, and why."""
+def function_of(run: FinishedRun, max_seconds: float) -> tuple[Any, str]:
+    """Return the function to draw, a closed form or a function of points (..., d), or None and the reason."""
     if run.problem.closed is not None:
         return run.problem.closed, ""
     if run.problem.terms is not None:
         return None, " (without the function, which is stochastic)"
-    return TimedFunction(run, patience), ""
+    return TimedFunction(run, max_seconds), ""
 
 
 def title_of(run: FinishedRun) -> str:
-    """Return the title: the function and the method."""
+    """Return the title: function and method."""
     return f"{shorten(run.problem.title, MAX_TITLE)}: {run.result.method.name}"
 
 
@@ -93,7 +93,7 @@ def _write(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple[str,
 
 
 def write_figure(figure: Any, file: pathlib.Path) -> None:
-    """Write a figure of matplotlib as the kind of picture that the file's suffix names."""
+    """Write a figure of matplotlib in the format of the file's suffix."""
     with atomic_write(file) as stream:
         stream.write(as_bytes(figure, file.suffix[1:].lower()))
 
@@ -103,7 +103,7 @@ def _figure(run: FinishedRun, fun: Any) -> Any:
 
     figure = plot(run.result, fun, vectorized=True, title=title_of(run).replace("$", r"\$"))
     if fun is not None and "x" in run.result.history:
-        # A path is drawn for one or two variables.
+        # The first axes show the path, of one or two variables.
         labels = zip(("xlabel", "ylabel"), run.problem.variables, strict=False)
         figure.axes[0].set(**dict(labels))
     return figure
@@ -126,7 +126,7 @@ def _write_page(run: FinishedRun, file: pathlib.Path, fun: Any, rows: list[tuple
 
 
 def _path(run: FinishedRun, fun: Any) -> Path:
-    """Return the path of the run, with f(x) where the run has other values."""
+    """Return the path of the run, with f(x) if the run has recorded means instead."""
     path = path_of(run.result, run.result.method.name).thin(REPLAYED)
     if not isinstance(run.result.method.oracle, Antithetic):
         return path

@@ -1,7 +1,8 @@
-"""Run a command: read its line, and turn exceptions into one line on standard error and an exit code."""
+"""Run a command: prepare its arguments, and turn exceptions into messages on standard error and an exit code."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import traceback
@@ -12,19 +13,26 @@ from typing import Any, Protocol, runtime_checkable
 import typer
 import typer.core
 
-from slgh import checks
 from slgh.cli.declaration import declared
-from slgh.cli.errors import Refused, Unwritten, UserCodeFailed, complain, printable
-from slgh.cli.options import MinimizeOptions, ProbeOptions
-from slgh.cli.wording import explain_argument, in_options
+from slgh.cli.errors import (
+    Refused,
+    Unwritten,
+    UserCodeFailed,
+    print_error,
+    print_message,
+    printable,
+    split_tip,
+)
+from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions, ProbeOptions
 
-FORMULA_COMMANDS = {"minimize": MinimizeOptions, "probe": ProbeOptions}
+FORMULA_COMMANDS: dict[str, type[CommonOptions]] = {"minimize": MinimizeOptions, "probe": ProbeOptions}
+PLOT_COMMANDS = FORMULA_COMMANDS | {"attack": AttackOptions}
 
-DEBUG = " --debug shows the traceback."
+DEBUG_TIP = "Pass --debug to see the traceback."
 
 
 def hide_flag_types(params: Any) -> Any:
-    """Show no type beside flags in the help, not even beside those that Typer adds itself."""
+    """Remove the type of flags from the help, including the flags that Typer adds."""
     for param in params:
         if getattr(param, "is_flag", False):
             param.metavar = ""
@@ -35,7 +43,7 @@ class Command(typer.core.TyperCommand):
     """A command."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, --help among them."""
+        """Return the parameters, including --help."""
         return hide_flag_types(super().get_params(ctx))
 
 
@@ -43,7 +51,7 @@ class Group(typer.core.TyperGroup):
     """A command with subcommands."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, --help among them."""
+        """Return the parameters, including --help."""
         return hide_flag_types(super().get_params(ctx))
 
 
@@ -51,33 +59,48 @@ class Commands(Group):
     """The group of all commands."""
 
     def main(self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any) -> Any:  # type: ignore[override]
-        """Run a command. With --debug among its arguments, errors keep their traceback."""
+        """Run a command. If --debug is among its arguments, the traceback of an error is printed."""
         arguments = list(sys.argv[1:] if args is None else args)
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
             try:
-                code = super().main(sort_arguments(arguments), standalone_mode=False, **extra)
-                sys.stdout.flush()  # here, where a closed pipe can be told from a defect
+                code = super().main(sort_arguments(add_bare_values(arguments)), standalone_mode=False, **extra)
+                sys.stdout.flush()  # here, where a closed pipe can be distinguished from a bug
             except (BrokenPipeError, SystemExit) as end:
                 if not is_closed_pipe(end):
                     raise
                 code = leave_pipe()
             except Exception as error:
-                message, code = explain(error)
+                wrong, tip, code = explain(error)
                 if "--debug" in arguments:
                     print(printable("".join(traceback.format_exception(error))), end="", file=sys.stderr)
-                    message = message.removesuffix(DEBUG)
-                complain(message)
+                    tip = tip.removesuffix(DEBUG_TIP).rstrip()
+                print_error(wrong, tip)
         code = code if isinstance(code, int) else 0
         if not standalone_mode:
             return code
         sys.exit(code)
 
 
-def sort_arguments(args: list[str]) -> list[str]:
-    """Put formulas behind the options, so that one that begins with a minus sign is not taken for an option.
+def add_bare_values(args: list[str]) -> list[str]:
+    """Add the values of options that are typed without one, which Typer does not support.
 
-    The numbers of --x0 may have spaces between.
+    >>> add_bare_values(["minimize", "x**2", "--plot", "--x0", "1"])
+    ['minimize', 'x**2', '--plot', 'slgh-path.png', '--x0', '1']
+    """
+    if not args or args[0] not in PLOT_COMMANDS:
+        return args
+    bare = {each.flag: each.bare for each in declared(PLOT_COMMANDS[args[0]]).values() if each.bare is not None}
+    completed: list[str] = []
+    for word, following in itertools.zip_longest(args, args[1:], fillvalue="--"):
+        completed += [word, bare[word]] if word in bare and following.startswith("-") else [word]
+    return completed
+
+
+def sort_arguments(args: list[str]) -> list[str]:
+    """Move formulas behind the options, so that one that begins with a minus sign is not read as an option.
+
+    The numbers of --x0 may be separated by spaces.
 
     >>> sort_arguments(["minimize", "-x**2", "--x0", "-3", "2", "--seed", "1"])
     ['minimize', '--x0', '-3,2', '--seed', '1', '--', '-x**2']
@@ -112,12 +135,12 @@ def _is_number(word: str) -> bool:
 
 
 def is_closed_pipe(error: BaseException) -> bool:
-    """Return True if nobody reads the output any more. Rich and Typer make a SystemExit of it, each in its way."""
+    """Return True if the reader of the output has closed the pipe. Rich and Typer turn that into a SystemExit."""
     return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def leave_pipe() -> int:
-    """Write no more, not even what is buffered as the interpreter ends. Return the exit code, as SIGPIPE's."""
+    """Discard all further output, also what is still buffered. Return the exit code that SIGPIPE would give."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return 141
@@ -125,7 +148,7 @@ def leave_pipe() -> int:
 
 @runtime_checkable
 class UsageProblem(Protocol):
-    """An exception of Typer about the command line. Its class is not public, and not the same in all versions."""
+    """An exception of Typer about the command line. Its class is private and depends on the version."""
 
     ctx: typer.Context | None
 
@@ -134,27 +157,33 @@ class UsageProblem(Protocol):
         ...
 
 
-def explain(error: Exception) -> tuple[str, int]:
-    """Return an exception in one line, and its exit code."""
+def explain(error: Exception) -> tuple[str, str, int]:
+    """Return what is wrong, what to do, and the exit code."""
+    from slgh import checks  # here, since they take long to import, and most commands end without an error
+    from slgh.cli.wording import explain_argument, in_options
+
     text = " ".join(str(error).split())
-    notes = [note.removeprefix("slgh: ") for note in getattr(error, "__notes__", ())]
+    notes = [f"{note[:1].upper()}{note[1:]}" for note in _notes_of(error)]
     if isinstance(error, Refused):
-        return text, 2
+        return *split_tip(text), 2
     if isinstance(error, Unwritten):
-        return text, 1
+        return *split_tip(text), 1
     if isinstance(error, UsageProblem):
         path = error.ctx.command_path if error.ctx else "slgh"
-        said = " ".join(error.format_message().split()).rstrip(".")
-        return f"{said}{'' if said.endswith('?') else '.'} Try '{path} --help'.", 2
+        wrong, tip = split_tip(error.format_message())
+        return f"{wrong.rstrip('.')}.", f"{tip} Try '{path} --help'.".strip(), 2
     if isinstance(error, UserCodeFailed):
-        return " ".join([text, *(f"{note[:1].upper()}{note[1:]}" for note in notes)]) + DEBUG, 1
+        return " ".join([text, *notes]), DEBUG_TIP, 1
     if isinstance(error, FloatingPointError) and text.startswith("`"):
-        return in_options(text), 4
+        return *split_tip(in_options(text)), 4
     if checks.is_about_argument(error):
-        return " ".join(explain_argument(error).split()), 2
-    return " ".join(
-        [f"{type(error).__name__}: {text.rstrip('.')}.", *notes, f"Internal error. Please report it.{DEBUG}"]
-    ), 1
+        return *split_tip(explain_argument(error)), 2
+    wrong = f"internal error. {type(error).__name__}: {text.rstrip('.')}."
+    return " ".join([wrong, *notes]), f"Please report it. {DEBUG_TIP}", 1
+
+
+def _notes_of(error: Exception) -> list[str]:
+    return [note.removeprefix("slgh: ") for note in getattr(error, "__notes__", ())]
 
 
 def show_warning(
@@ -162,4 +191,4 @@ def show_warning(
 ) -> None:
     """Print a warning in one line."""
     text = " ".join(str(message).split())
-    complain(f"{category.__name__}: {text} ({filename}:{lineno})")
+    print_message("warning", f"{category.__name__}: {text} ({filename}:{lineno})")

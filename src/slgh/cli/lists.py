@@ -14,12 +14,10 @@ from rich import box
 from rich.table import Table
 
 from slgh import checks
-from slgh.cli.declaration import option
 from slgh.cli.errors import fail
-from slgh.cli.options import CommonOptions, complete_methods
+from slgh.cli.options import CommonOptions, MethodsOptions
 from slgh.cli.output import console, read_output, show, write_json
-from slgh.cli.parameters import parts_of
-from slgh.cli.problem import PAPER_PROBLEMS
+from slgh.cli.parameters import PAPER_PROBLEMS, parts_of
 from slgh.cli.wording import as_option, as_options
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS, Problem
@@ -54,21 +52,11 @@ FIELDS = {
 """Descriptions of fields that a docstring does not list, because its equation or its text has them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MethodsOptions(CommonOptions):
-    """Options of `slgh methods`."""
-
-    name: str | None = option("NAME", "A method to explain.", choices=complete_methods, flag="NAME")
-
-
 def methods(options: MethodsOptions) -> None:
-    """List the methods; or explain one: its parts, their equations and fields.
-
-    With --quiet the names alone.
-    """
+    """List the methods, or explain one."""
     name = options.name
     if name is not None and name not in METHODS:
-        fail(f"There is no method {name!r}; choose from {', '.join(METHODS)}.{checks.did_you_mean(name, METHODS)}")
+        fail(f"There is no method {name!r}. Choose from {', '.join(METHODS)}.{checks.did_you_mean(name, METHODS)}")
     found = {
         n: {"oracle": r.oracle, "schedule": r.schedule, "update": r.update, "needs": required(n), "about": r.about}
         for n, r in METHODS.items()
@@ -100,10 +88,7 @@ def _print_methods() -> None:
 
 
 def problems(options: CommonOptions) -> None:
-    """List the test problems: their variables, start, minimum, closed form and parameters.
-
-    With --quiet the names alone.
-    """
+    """List the test problems."""
     known = {name: make() for name, make in PROBLEMS.items()}
     found = {
         name: {

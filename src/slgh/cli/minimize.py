@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
-from pathlib import Path
 
 from slgh.cli.drawing import draw
 from slgh.cli.errors import exit_code
 from slgh.cli.options import MinimizeOptions
-from slgh.cli.output import IMAGE_SUFFIXES, PAGE_SUFFIX, Output, console, read_picture, show, show_note, write_json
+from slgh.cli.output import (
+    IMAGE_SUFFIXES,
+    MAX_DRAWING_SECONDS,
+    PAGE_SUFFIX,
+    Output,
+    console,
+    read_run_output,
+    show,
+    show_note,
+    write_json,
+)
 from slgh.cli.problem import read_problem
-from slgh.cli.report import as_dict, go_on, notes, repeat, summary
+from slgh.cli.report import as_dict, how_to_resume, notes, repeat, summary
 from slgh.cli.run import FinishedRun, RunSpec, choose_history, limits_of, read_params, run
 from slgh.cli.run_folder import KeptRun, read_folder, run_in_folder
 
-DEFAULT_PICTURE = Path("slgh-path.png")
-
 
 def minimize(options: MinimizeOptions) -> int:
-    """Minimize a formula, a test problem or a Python function; draw the path.
-
-    slgh minimize 'x**4 - 3*x**2 + x' --x0 2
-
-    slgh minimize rosenbrock --method slgh_r --t1 1.5 --gamma 0.999 --step 1e-4 --max-iter 20000
-
-    slgh minimize --fun model.py:loss --x0 0 --d 10 --max-evals 5000 --run first --workers 4
-
-    With --quiet one line is printed: f and x, in full precision.
-
-    With --run FOLDER the same command goes on with a run that was killed, interrupted or cut short, to the same
-    result bit for bit. Limits, --workers and the output may then be others; but auto and scale_free plan by
-    --max-evals and --max-iter, which stay.
-    """
-    output = read_picture(options, DEFAULT_PICTURE, (*IMAGE_SUFFIXES, PAGE_SUFFIX))
+    """Minimize the problem, and print, write and draw the result."""
+    output = read_run_output(options, (*IMAGE_SUFFIXES, PAGE_SUFFIX))
     params = read_params(options)
     kept = read_folder(options)
     for remark in () if kept is None else kept.renamed:
@@ -41,11 +35,12 @@ def minimize(options: MinimizeOptions) -> int:
     with output.reserved():
         problem = read_problem(options)
     limits = limits_of(options, params, problem.d)
+    records_path = output.plot is not None or output.history
     spec = RunSpec(
         options=_with_seed(options, kept),
         params=params,
         problem=problem,
-        history=choose_history(problem.d, limits, path=output.plot is not None) if kept is None else kept.history,
+        history=choose_history(problem.d, limits, path=records_path) if kept is None else kept.history,
     )
     with output.reserved():
         if options.run is None:
@@ -53,19 +48,19 @@ def minimize(options: MinimizeOptions) -> int:
         else:
             finished = run_in_folder(spec, kept, progress=output.shows_progress)
     if kept is not None and kept.finished and output.prints:
-        console.print("This run had finished. Its result again:", style="dim")
+        console.print("This run was already complete. Its result:", style="dim")
     return report(finished, output)
 
 
 def _with_seed(options: MinimizeOptions, kept: KeptRun | None) -> MinimizeOptions:
-    """Return the options with a seed: the one given, the one of the kept run, or a new one."""
+    """Return the options with a seed: the given one, that of the stored run, or a new one."""
     if options.seed is not None:
         return options
     return dataclasses.replace(options, seed=secrets.randbits(32) if kept is None else kept.seed)
 
 
 def report(finished: FinishedRun, output: Output) -> int:
-    """Print, write and draw the result; return the exit code."""
+    """Print, write and draw the result. Return the exit code."""
     result = finished.result
     if output.prints_line:
         print(repr(float(result.fun)), *map(repr, result.x.tolist()))
@@ -77,9 +72,9 @@ def report(finished: FinishedRun, output: Output) -> int:
         show("again", repeat(finished), unbroken=True)
     write_json(output.json, as_dict(finished, history=output.history))
     if output.plot is not None:
-        drawn = output.draw(lambda file: draw(finished, file, summary(finished), output.patience))
+        drawn = output.draw(lambda file: draw(finished, file, summary(finished), MAX_DRAWING_SECONDS))
         if output.prints:
             show("drawn", drawn, unbroken=True)
-    if hint := go_on(finished):
+    if hint := how_to_resume(finished):
         show_note(hint, output)
     return exit_code(result.status)

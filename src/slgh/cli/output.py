@@ -1,4 +1,4 @@
-"""Destinations of results: the terminal, a JSON file, a picture, a folder."""
+"""Output of results: the terminal, a JSON file, a picture, a folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from rich.console import Console
 
-from slgh.cli.errors import Unwritten, complain, fail, printable
-from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions
+from slgh.cli.errors import Unwritten, fail, print_message, printable
+from slgh.cli.options import AttackOptions, CommonOptions, MinimizeOptions, PlotOptions
 from slgh.files import to_json, write_text
 
 console = Console(highlight=False)
 
 STDOUT = Path("-")
-"""The name of standard output in --json."""
+"""Name of standard output in --json."""
 
 IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 PAGE_SUFFIX = ".html"
@@ -29,54 +29,46 @@ PAGE_SUFFIX = ".html"
 LABEL = 10
 """Width of the column of labels."""
 
-PATIENCE = 3.0
-"""Seconds that the user's function may take for a picture that was not asked for."""
-
-PATIENCE_IF_ASKED = 30.0
-"""Seconds that the user's function may take for a picture that was asked for."""
+MAX_DRAWING_SECONDS = 30.0
+"""Time limit for evaluations of the user's function that are only needed for a picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Destinations of the results of a command."""
+    """Files that a command writes, and what it prints."""
 
     json: Path | None
     quiet: bool
     plot: Path | None = None
-    """The picture's file, or None for none."""
-    asked: bool = False
-    """True if the picture was asked for, and is not the default one."""
+    """File of the picture. None: nothing is drawn."""
+    requested: bool = False
+    """True for a picture of --plot, False for one of --out."""
     out: Path | None = None
     history: bool = False
 
     @property
     def prints(self) -> bool:
-        """True if standard output is for a reader, and not left to JSON or to the one line of --quiet."""
+        """True if standard output is for a reader, and not for JSON or for the line of --quiet."""
         return not (self.quiet or self.json == STDOUT)
 
     @property
     def prints_line(self) -> bool:
-        """True if standard output is for the one line of --quiet."""
+        """True if standard output is for the line of --quiet."""
         return self.quiet and self.json != STDOUT
 
     @property
-    def patience(self) -> float:
-        """Seconds that the user's function may take for a picture."""
-        return PATIENCE_IF_ASKED if self.asked else PATIENCE
-
-    @property
     def shows_progress(self) -> bool:
-        """True if there is someone to look at a bar."""
+        """True if a progress bar is shown."""
         return not self.quiet and sys.stderr.isatty()
 
     def reserved(self) -> AbstractContextManager[object]:
-        """Keep what the user's code prints away from the figures that a program reads."""
+        """Redirect what the user's code prints to standard error if a program reads standard output."""
         return nullcontext() if self.prints else redirect_stdout(sys.stderr)
 
     def draw(self, write: Callable[[Path], str]) -> str:
-        """Return what `write` has drawn into the picture's file, or why there is no picture.
+        """Draw the picture by calling `write`, and return its description, or the reason why there is none.
 
-        A picture that was not asked for may fail: that is no reason to lose the result.
+        Only a picture of --plot that cannot be drawn is an error.
         """
         assert self.plot is not None
         try:
@@ -84,47 +76,49 @@ class Output:
                 return write(self.plot)
         except Exception as error:
             why = " ".join(str(error).split()).rstrip(".")
-            if self.asked:
+            if self.requested:
                 raise Unwritten(f"--plot: {self.plot} was not drawn: {why}.") from error
             return f"nothing: {why}."
 
 
 def read_output(options: CommonOptions) -> Output:
-    """Check that the JSON file can be written, before the work and not after it."""
+    """Check that the JSON file can be written. This happens before the work, and not after it."""
     refuse_unwritable(options.json)
     return Output(json=options.json, quiet=options.quiet)
 
 
-def read_picture(
-    options: MinimizeOptions | AttackOptions, default: Path, suffixes: Sequence[str], out: Path | None = None
+def read_run_output(
+    options: MinimizeOptions | AttackOptions, suffixes: Sequence[str], out: Path | None = None, picture: str = ""
 ) -> Output:
-    """Check where things go before the run, and choose the default picture."""
+    """Check all files before the run. Without --plot, the picture is the file `picture` in the folder `out`, if any."""
     refuse_unwritable(options.json)
     if options.history and options.json is None and out is None:
         more = " or --out FOLDER" if isinstance(options, AttackOptions) else ""
-        fail(f"--history goes with --json FILE{more}, which it is written to.")
+        fail(f"--history needs a file to write to. Pass --json FILE{more}.")
+    plot = read_plot(options, suffixes)
+    requested = plot is not None
+    if plot is None and out is not None and find_spec("matplotlib") is not None:
+        plot = out / picture
+    return Output(
+        json=options.json, quiet=options.quiet, plot=plot, requested=requested, out=out, history=options.history
+    )
+
+
+def read_plot(options: PlotOptions, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> Path | None:
+    """Return the file of --plot. Refuse one that exists or cannot be written, or if a library is missing."""
     plot = options.plot
-    if plot is not None and options.no_plot:
-        fail("Pass one of --plot and --no-plot.")
-    refuse_undrawable(plot, suffixes)
-    unasked = out is not None or not (options.quiet or options.json == STDOUT)
-    if plot is None and unasked and not options.no_plot and find_spec("matplotlib") is not None:
-        plot = default
-    asked = options.plot is not None
-    return Output(json=options.json, quiet=options.quiet, plot=plot, asked=asked, out=out, history=options.history)
-
-
-def refuse_undrawable(plot: Path | None, suffixes: Sequence[str] = IMAGE_SUFFIXES) -> None:
-    """Refuse a picture of an unknown kind, in a folder that is not there, or without the libraries that draw."""
     if plot is None:
-        return
+        return None
     suffix = plot.suffix.lower()
     if suffix not in suffixes:
         fail(f"--plot must end in {', '.join(suffixes[:-1])} or {suffixes[-1]}, got {str(plot)!r}.")
     refuse_unwritable(plot, "--plot")
     needed = ("matplotlib", *(("jinja2", "plotly") if suffix == PAGE_SUFFIX else ()))
     if missing := [name for name in needed if find_spec(name) is None]:
-        fail(f'--plot needs {" and ".join(missing)}: pip install "slgh[plot]".')
+        fail(f'--plot needs {" and ".join(missing)}. Install: pip install "slgh[plot]".')
+    if plot.exists() and not options.overwrite:
+        fail(f"--plot: {plot} exists. Pass --overwrite to replace it, or choose another file.")
+    return plot
 
 
 def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
@@ -134,7 +128,7 @@ def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
     if file.is_dir():
         why = "it is a folder"
     elif not file.parent.is_dir():
-        why = f"{file.parent} is no folder"
+        why = f"{file.parent} is not a folder"
     elif not os.access(file if file.exists() else file.parent, os.W_OK):
         why = "it is write-protected"
     else:
@@ -143,18 +137,18 @@ def refuse_unwritable(file: Path | None, option: str = "--json") -> None:
 
 
 def make_out_folder(folder: Path) -> None:
-    """Make the folder of --out, or refuse."""
+    """Create the folder of --out."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        fail(f"--out: {folder} cannot be made: {error.strerror}.")
+        fail(f"--out: {folder} cannot be created: {error.strerror}.")
     if not os.access(folder, os.W_OK):
         fail(f"--out: {folder} is write-protected.")
 
 
 @contextmanager
 def writing(option: str, place: Path) -> Iterator[None]:
-    """Say in one line that a file or a folder could not be written after all."""
+    """Turn an OSError into an error about this option and file or folder."""
     try:
         yield
     except OSError as error:
@@ -162,7 +156,7 @@ def writing(option: str, place: Path) -> Iterator[None]:
 
 
 def write_json(file: Path | None, found: Any) -> None:
-    """Write the results of a command for programs."""
+    """Write the results of a command as JSON."""
     if file == STDOUT:
         sys.stdout.write(to_json(found))
     elif file is not None:
@@ -171,7 +165,7 @@ def write_json(file: Path | None, found: Any) -> None:
 
 
 def show(label: str, text: str, *, unbroken: bool = False, style: str | None = None, width: int = LABEL) -> None:
-    """Print a labeled text. Unbroken ones keep their lines, so that they can be copied."""
+    """Print a labeled text. Unbroken text is not wrapped, so that it can be copied."""
     if not unbroken:
         text = textwrap.fill(text, max(console.width - width - 1, 30), break_on_hyphens=False)
     first, *others = printable(text).split("\n")
@@ -181,6 +175,6 @@ def show(label: str, text: str, *, unbroken: bool = False, style: str | None = N
 
 
 def show_note(text: str, output: Output) -> None:
-    """Print a line on standard error, unless --quiet is given."""
+    """Print a note on standard error, unless --quiet is given."""
     if not output.quiet:
-        complain(text)
+        print_message("note", text)

@@ -1,4 +1,4 @@
-"""The parts of a method, and the hyperparameters that the options give it."""
+"""The parts of a method and their hyperparameters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from slgh.cli.options import RunOptions
 from slgh.cli.parse import read_value
 from slgh.method import METHODS, SLOTS
 
+PAPER_PROBLEMS = ("ackley", "himmelblau", "hole", "rosenbrock")
+"""Test problems of the paper's experiments, which have its parameters."""
+
 
 def parts_of(method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the classes of a method's parts by slot, as far as `params` swap them for parts with a name."""
+    """Return the classes of a method's parts by slot, with the replacements in `params` that have a name."""
     chosen = {slot: (params or {}).get(slot, getattr(METHODS[method], slot)) for slot in SLOTS}
     return {slot: SLOTS[slot][name] for slot, name in chosen.items() if name in SLOTS[slot]}
 
@@ -26,9 +29,9 @@ def fields_of(method: str, params: Mapping[str, Any]) -> set[str]:
 
 
 def read_parameters(options: RunOptions, function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the hyperparameters: those with an option of their own, and NAME=VALUE of --set for the others.
+    """Return the hyperparameters: those with an option, and those of --set.
 
-    The other arguments of the library's function are none.
+    --set does not take the other arguments of the library's function.
     """
     params = {name: value for name, value in values_of(options, Role.PARAMETER).items() if value is not None}
     for setting in options.settings:
@@ -37,10 +40,10 @@ def read_parameters(options: RunOptions, function: Callable[..., Any]) -> dict[s
         if not (sign and name.isidentifier() and text.strip()):
             fail(f"--set must be NAME=VALUE, such as --set update=adam; got {setting!r}.")
         if name in params:
-            fail(f"--set {name}: {name} is given twice.")
+            fail(f"--set {name}: {name} is given twice. Remove one.")
         if name in inspect.signature(function).parameters:
             own = flags(type(options))
-            instead = f"pass {own[name]}" if name in own else "the command line does not take it"
-            fail(f"--set {name}: {name} is no hyperparameter; {instead}.")
+            instead = f"Pass {own[name]}" if name in own else "The command line does not support it"
+            fail(f"--set {name}: {name} is not a hyperparameter. {instead}.")
         params[name] = read_value(text.strip())
     return params

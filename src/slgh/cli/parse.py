@@ -1,4 +1,4 @@
-"""Read numbers, points and bounds as they are typed."""
+"""Read numbers, points and bounds from the command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from slgh.cli.errors import fail, shorten
 
 MAX_DIGITS = 18
-"""Longer integers become floats: 64-bit integers do not hold them."""
+"""Maximum digits of an integer. Longer ones become floats, since they do not fit into 64 bits."""
 
 
 def read_count(text: str) -> int:
-    """Read an integer, also as 1e4.
+    """Read an integer, also in the form 1e4.
 
     >>> read_count("1e4")
     10000
@@ -31,7 +31,7 @@ def read_count(text: str) -> int:
 
 
 def read_value(text: str) -> Any:
-    """Read an integer, a number, true, false, or text.
+    """Read an integer, a float, true, false, or text.
 
     >>> [read_value(text) for text in ("3", "1e-3", "true", "adam")]
     [3, 0.001, True, 'adam']
@@ -48,7 +48,7 @@ def read_value(text: str) -> Any:
 
 
 def read_numbers(text: str, option: str = "--x0") -> list[float]:
-    """Read numbers between commas or spaces.
+    """Read numbers separated by commas or spaces.
 
     >>> read_numbers("-3, 2 1e-3")
     [-3.0, 2.0, 0.001]
@@ -58,21 +58,35 @@ def read_numbers(text: str, option: str = "--x0") -> list[float]:
     except ValueError:
         numbers = []
     if not numbers:
-        fail(f"{option} must be numbers with commas between them, such as {option} -3,2; got {shorten(text, 200)!r}.")
+        fail(f"{option} must be numbers separated by commas, such as {option} -3,2; got {shorten(text, 200)!r}.")
     return numbers
 
 
-def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) -> NDArray[np.float64]:
-    """Read x0, of `d` variables where that is known.
+def _suggest_colon(bounds: str) -> str:
+    """Return a suggestion if the bounds have a comma instead of a colon.
 
-    One number stands for all variables where --d says how many, `repeated`. `order` explains what is wanted.
+    >>> _suggest_colon("-5,5")
+    ' Did you mean --bounds -5:5?'
+    """
+    try:
+        low, high = map(float, bounds.split(","))
+    except ValueError:
+        return ""
+    return f" Did you mean --bounds {low:g}:{high:g}?"
+
+
+def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) -> NDArray[np.float64]:
+    """Read x0.
+
+    `d` is the number of variables of the problem, if known, and `repeated` that of --d. One number is repeated --d
+    times. `order` explains the variables in errors.
     """
     wanted = repeated if d is None else d
     if d is not None and repeated is not None and repeated != d:
         fail(f"--d must be {d} here, got {repeated}: {order}.")
     if x0 is None:
         example = ",".join(["1"] * min(wanted or 2, 4)) if (wanted or 2) <= 4 else f"1 --d {wanted}"
-        fail(f"--x0 is missing: {order}, for example --x0 {example}.")
+        fail(f"--x0 is missing: {order}. Pass for example --x0 {example}.")
     numbers = read_numbers(x0)
     if len(numbers) == 1 and repeated is not None:
         numbers *= repeated
@@ -86,9 +100,9 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
 def read_bounds(
     text: str | None, x0: NDArray[np.float64], names: Sequence[str] = ()
 ) -> list[tuple[float, float]] | None:
-    """Read one pair low:high for all variables, or one per variable with commas between. An empty side is no bound.
+    """Read one pair low:high for all variables, or one per variable, separated by commas. An empty side is no bound.
 
-    `names` are those of the variables, x[0], x[1], ... by default.
+    `names` are the names of the variables, by default x[0], x[1], ...
 
     >>> read_bounds("-1:1,0:", np.zeros(2))
     [(-1.0, 1.0), (0.0, inf)]
@@ -104,12 +118,12 @@ def read_bounds(
         except ValueError:
             colon = ""
         if not colon:
-            shown = shorten(text, 200)
-            fail(f"--bounds must be low:high, for all variables or with commas between one for each; got {shown!r}.")
+            got = f"got {shorten(text, 200)!r}.{_suggest_colon(text)}"
+            fail(f"--bounds must be LOW:HIGH for all variables, or one such pair per variable; {got}")
     if len(pairs) == 1:
         pairs *= d
     if len(pairs) != d:
-        fail(f"--bounds must have one pair for all variables, or one for each of the {d}; got {len(pairs)}.")
+        fail(f"--bounds must have one pair for all variables, or one per variable (expected {d}); got {len(pairs)}.")
     for i, ((low_i, high_i), start) in enumerate(zip(pairs, x0.tolist(), strict=True)):
         name = names[i] if names else f"x[{i}]"
         if not low_i <= high_i:

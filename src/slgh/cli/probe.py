@@ -14,7 +14,7 @@ import slgh
 from slgh.cli.declaration import Role, values_of
 from slgh.cli.errors import printable, shorten
 from slgh.cli.options import MinimizeOptions, ProbeOptions, ProblemOptions
-from slgh.cli.output import console, read_output, refuse_undrawable, write_json, writing
+from slgh.cli.output import console, read_output, read_plot, write_json, writing
 from slgh.cli.parse import read_numbers
 from slgh.cli.problem import read_problem
 from slgh.cli.wording import in_options
@@ -22,21 +22,15 @@ from slgh.files import atomic_write
 from slgh.plotting.probe_plot import plot_probe
 
 EXPLANATION = (
-    "* t1. 5.2(1) is 5.2 +- 0.1. SNR: |grad F|^2 against the variance of one pair's estimate, 1/(d + 1) for a linear "
-    "f; reached: the lowest f that a rehearsal from t found; score: the drop of f that a run from t promises."
+    "*: recommended t1. 5.2(1) means 5.2 ± 0.1. SNR: |grad F|² over the variance of one pair's estimate, 1/(d + 1) "
+    "for a linear f. reached: lowest f of a trial run from t. score: expected decrease of f in a run from t."
 )
 
 
 def probe(options: ProbeOptions) -> None:
-    """Look beforehand, for some thousand evaluations: does homotopy help, and from which t1?
-
-    slgh probe 'sum(x\\[i]**2 - 10*cos(6*x\\[i]) for i in range(d))' --x0 3.3 --d 9
-
-    With --quiet one line is printed: the t1 to start from (nan where no radius
-    helped), and true or false, whether homotopy promises more than descent.
-    """
+    """Probe the problem, and print, write and draw the result."""
     output = read_output(options)
-    refuse_undrawable(options.plot)
+    plot = read_plot(options)
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ProblemOptions)}
     with output.reserved():
         problem = read_problem(MinimizeOptions(**given))
@@ -62,14 +56,14 @@ def probe(options: ProbeOptions) -> None:
         output.json,
         {"slgh": slgh.__version__, "command": "probe", "objective": problem.title, **dataclasses.asdict(found)},
     )
-    if options.plot is not None:
-        draw(found, options.plot)
+    if plot is not None:
+        draw(found, plot)
         if output.prints:
-            console.print(f"Drawn: {options.plot}", markup=False, soft_wrap=True)
+            console.print(f"Drawn: {plot}", markup=False, soft_wrap=True)
 
 
 def table(found: slgh.Probe) -> Table:
-    """Return what was found at each radius, the recommended one with a star, within 80 columns."""
+    """Return a table with one row per radius and a star at t1, at most 80 columns wide."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for heading in ("t", "F(x0, t)", "|grad F|", "SNR", "curvature", "reached", "score"):
         table.add_column(heading, no_wrap=True)
@@ -82,7 +76,7 @@ def table(found: slgh.Probe) -> Table:
 
 
 def with_error(value: float, error: float) -> str:
-    """Return a number with the error of its last digit in parentheses, unless it is far smaller or not known.
+    """Return a number with the error of its last digit in parentheses, unless the error is tiny or unknown.
 
     >>> with_error(10.714, 0.023), with_error(-2.17e-5, 1.2e-5), with_error(0.1234, 3.0), with_error(1 / 3, 1e-9)
     ('10.71(2)', '-2(1)e-05', '0(3)', '0.3333')
@@ -99,10 +93,10 @@ def with_error(value: float, error: float) -> str:
 
 
 def draw(found: slgh.Probe, file: Path) -> None:
-    """Draw the table."""
+    """Draw the results of the table."""
     from matplotlib.figure import Figure
 
-    figure = Figure(layout="constrained")  # not of pyplot: no window is opened, and no display is needed
+    figure = Figure(layout="constrained")  # without pyplot, which may need a display
     plot_probe(found, figure.subplots())
     with writing("--plot", file), atomic_write(file) as stream:
         figure.savefig(stream, format=file.suffix[1:].lower(), dpi=200)

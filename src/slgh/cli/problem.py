@@ -1,4 +1,4 @@
-"""The problem to minimize: a formula, a test problem or a Python function, with its start and bounds."""
+"""The problem to minimize: a formula, a test problem or a Python function, with start and bounds."""
 
 from __future__ import annotations
 
@@ -29,27 +29,24 @@ if TYPE_CHECKING:
     from slgh.smoothing.formula import Formula
 
 FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
-"""Oracles that need a gradient or a closed form."""
+"""Oracles that need gradients or a closed form."""
 
 FUNCTION_OPTIONS = ("grad", "vectorized", "terms")
-"""Options about the function of --fun."""
+"""Options that describe the function of --fun."""
 
 MAX_VARIABLES = 10**8
-"""Maximum of --d: one point then takes 800 MB."""
-
-PAPER_PROBLEMS = ("ackley", "himmelblau", "hole", "rosenbrock")
-"""Problems of the paper's experiments; their parameters are what it ran."""
+"""Maximum of --d. One point then takes 800 MB."""
 
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GivenProblem:
-    """A function with its start. There are values, or a closed form, or both."""
+    """A function and its start. It has `values`, a closed form, or both."""
 
     title: str
     about: str
-    """A description for the reader."""
+    """Short description, for the report."""
     x0: NDArray[np.float64]
     bounds: list[tuple[float, float]] | None = None
     variables: tuple[str, ...] = ()
@@ -57,11 +54,11 @@ class GivenProblem:
     grad: Function | None = None
     closed: Any = None
     no_closed_form: ValueError | None = None
-    """The reason why a formula has no closed form."""
+    """Error that says why a formula has no closed form."""
     vectorized: bool = True
     terms: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Parameters that a test problem is usually run with."""
+    """Usual parameters of a test problem."""
 
     @property
     def d(self) -> int:
@@ -70,20 +67,20 @@ class GivenProblem:
 
     @property
     def box(self) -> Box | None:
-        """The bounds as the engine has them."""
+        """The bounds as the engine takes them."""
         return read_box(self.bounds, self.d, self.x0.dtype)
 
     @property
     def is_builtin(self) -> bool:
-        """True if the code is slgh's and not the user's."""
+        """True if no code of the user is involved."""
         return not isinstance(self.values or self.closed, UserFunction | UserClosedForm)
 
     def unwarned(self) -> AbstractContextManager[object]:
-        """Silence NumPy where a formula is not finite, which is counted. The user's functions may warn."""
+        """Silence warnings of NumPy for formulas and test problems. The user's functions may warn."""
         return np.errstate(all="ignore") if self.is_builtin else nullcontext()
 
     def arguments(self, method: str, oracle: str | None) -> dict[str, Any]:
-        """Return what to pass to `slgh.minimize` so that the method gets what it needs, and no more."""
+        """Return the arguments of `slgh.minimize` that this method needs: values, a gradient or a closed form."""
         asked = oracle or METHODS[method].oracle
         either = method in SCALE_FREE and oracle is None
         first_order = either or asked in FIRST_ORDER
@@ -100,12 +97,12 @@ class GivenProblem:
             raise ValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
         if self.grad is None:
             zeroth = f"zo{method.removeprefix('zo')}"
-            other = f"--method {zeroth}" if zeroth in METHODS else "a method that takes values, such as zoslgh_r"
-            remedy = "pass --grad, or take" if not self.is_builtin else "take"
-            fail(f"--method {method} needs gradients, which {self.title} has not: {remedy} {other} or auto.")
+            other = f"--method {zeroth}" if zeroth in METHODS else "a zeroth-order method such as zoslgh_r"
+            remedy = "Use" if self.is_builtin else "Pass --grad, or use"
+            fail(f"--method {method} needs gradients, which {self.title} does not provide. {remedy} {other} or auto.")
 
     def at_start(self) -> float | None:
-        """Return f(x0), where it is known without evaluating the user's function once more."""
+        """Return f(x0), or None if that would take another evaluation of the user's function."""
         if isinstance(self.values, UserFunction):
             if self.values.first is None:
                 return None
@@ -119,9 +116,9 @@ class GivenProblem:
 
 
 def read_problem(options: MinimizeOptions) -> GivenProblem:
-    """Return the problem that these options describe, and refuse what does not go together."""
+    """Return the problem of these options, and refuse options that contradict each other."""
     if (options.formula is None) == (options.fun is None):
-        given = "got both" if options.fun else "got neither, see slgh minimize --help"
+        given = "got both" if options.fun else "got neither. See slgh minimize --help"
         fail(f"Pass either a formula (or the name of a test problem) or --fun module:function; {given}.")
     if options.d is not None:
         checks.count("d", options.d)
@@ -133,29 +130,29 @@ def read_problem(options: MinimizeOptions) -> GivenProblem:
 
 def _read_text(text: str, options: MinimizeOptions) -> GivenProblem:
     """Return the problem of a formula, or of the name of a test problem."""
-    refuse(options, *FUNCTION_OPTIONS, because="goes with --fun; a formula needs none.")
+    refuse(options, *FUNCTION_OPTIONS, because="is for --fun, and not for a formula. Remove it.")
     name = text.strip()
     if name in PROBLEMS:
-        refuse(options, "fallback", because=f"smooths formulas; {name} is a test problem.")
+        refuse(options, "fallback", because=f"is for formulas, and {name} is a test problem. Remove it.")
         return _read_test_problem(name, options)
-    # One variable alone is no function to minimize, but a misspelled name.
+    # A single variable is not a function to minimize, so this is a misspelled name.
     if name.isidentifier() and 2 < len(name) <= 100:
         hint = checks.did_you_mean(name, PROBLEMS)
-        fail(f"There is no test problem {name!r}; choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")
+        fail(f"There is no test problem {name!r}. Choose from {', '.join(PROBLEMS)}, or pass a formula.{hint}")
     return _read_formula(text, options)
 
 
 def _read_function(options: MinimizeOptions) -> GivenProblem:
-    """Return the problem of a Python function, or of a closed form, by its name."""
+    """Return the problem of a Python function or a closed form."""
     name = str(options.fun)
-    because = "smooths formulas; a Python function is minimized by its values, or with --grad."
+    because = "is for formulas. Remove it; a Python function is minimized from its values, or with --grad."
     refuse(options, "fallback", because=because)
     fun = UserFunction("--fun", name)
     grad = None if options.grad is None else UserFunction("--grad", options.grad)
-    x0 = read_start(options.x0, options.d, None, "a Python function does not tell how many variables it has")
+    x0 = read_start(options.x0, options.d, None, "the number of variables of a Python function is not known")
     about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
     if is_closed_form(fun.function):
-        refuse(options, *FUNCTION_OPTIONS, because=f"goes with a function; {name} is a closed form.")
+        refuse(options, *FUNCTION_OPTIONS, because=f"is for a function, and {name} is a closed form. Remove it.")
         closed = UserClosedForm(name, fun.function)
         return GivenProblem(title=name, about=f"{about}, closed form", x0=x0, closed=closed)
     if options.terms is not None:
@@ -167,14 +164,14 @@ def _read_function(options: MinimizeOptions) -> GivenProblem:
 
 
 def _read_test_problem(name: str, options: MinimizeOptions) -> GivenProblem:
-    """Return a test problem, in as many variables as the start has where it leaves their number open."""
+    """Return a test problem. The number of variables is --d, or that of --x0 if the problem allows any number."""
     make = PROBLEMS[name]
     flexible = "d" in inspect.signature(make).parameters
     d = options.d
     if d is None and options.x0 is not None:
         d = len(read_numbers(options.x0))
     if d is not None and not flexible and d != make().d:
-        fail(f"{name} has {make().d} variables, got {d}.")
+        fail(f"{name} has {make().d} variables, got {d}. Change --d or --x0.")
     try:
         problem = make(d) if flexible and d is not None else make()
     except ValueError:
@@ -193,7 +190,7 @@ def _read_test_problem(name: str, options: MinimizeOptions) -> GivenProblem:
 
 
 def _read_formula(text: str, options: MinimizeOptions) -> GivenProblem:
-    """Return the problem of a formula, with its closed form where it has one."""
+    """Return the problem of a formula, with its closed form if there is one."""
     fallback = options.fallback
     if fallback is not None:
         checks.choice("fallback", fallback, ("quadrature", "sampling"))
@@ -230,7 +227,7 @@ def _read_formula(text: str, options: MinimizeOptions) -> GivenProblem:
 
 
 def _parse(text: str, d: int | None) -> Formula:
-    """Return the formula and its variables, without smoothing it."""
+    """Parse a formula without smoothing it."""
     try:
         from slgh.smoothing.formula import read_formula
     except ModuleNotFoundError as error:
@@ -241,11 +238,11 @@ def _parse(text: str, d: int | None) -> Formula:
 
 
 def _refuse_too_few(formula: Formula, problem: GivenProblem) -> None:
-    """Say how many variables a formula needs whose sums run over ranges of plain numbers, such as range(5)."""
+    """Refuse a start that is too short for the sums of a formula, such as one over range(5)."""
     try:
         problem.at_start()
     except TooFewVariables as error:
         n = error.reached + 1
         if n <= problem.d or "d" in map(str, formula.expression.free_symbols):
             raise
-        fail(f"--x0: the formula needs {n} variables, got {problem.d}: pass {n} numbers, or one with --d {n}.")
+        fail(f"--x0: the formula needs {n} variables, got {problem.d}. Pass {n} numbers, or one and --d {n}.")

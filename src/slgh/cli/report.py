@@ -1,4 +1,4 @@
-"""The report of a run of `slgh minimize`: lines as solvers print them, and JSON for programs."""
+"""The report of `slgh minimize`: labeled lines for readers, and JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from slgh.engine.termination import Status
 from slgh.method import SCALE_FREE, SLOTS, Method
 
 MAX_FORMULA = 300
-"""Maximum number of characters of a formula that is shown."""
+"""Maximum length of a printed formula, in characters."""
 
 MAX_COORDINATES = 20
-"""Maximum number of coordinates of a point that is shown."""
+"""Maximum number of coordinates of a printed point."""
 
 DIVERGED = 1e3
-"""A run has diverged if it ends this many times farther out than it began, or than 1."""
+"""A run has diverged if the largest |x| at the end exceeds this many times that of x0, or 1."""
 
 
 def summary(run: FinishedRun) -> list[tuple[str, str]]:
-    """Return the labeled lines: what was minimized and how, what came out, what it cost, why it stopped."""
+    """Return the labeled lines: problem, method, result, cost, and why the run stopped."""
     result, problem = run.result, run.problem
     start = at_start(run)
     begun = "" if start is None else f", from {start:.8g} at x0"
@@ -45,8 +45,8 @@ def summary(run: FinishedRun) -> list[tuple[str, str]]:
         rows.append(("t", f"{first_radius(run):.4g} to {result.t:.4g}"))
     counts = {"evaluation": result.nfev, "gradient": result.njev, "iteration": result.nit}
     cost = ", ".join(f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items())
-    cost += f", {run.seconds:.3g} s{' in this sitting' * run.resumed}"
-    rejected = f"; {result.nrejected:,} samples were not finite, and left out" if result.nrejected else ""
+    cost += f", {run.seconds:.3g} s{' in this session' * run.resumed}"
+    rejected = f"; {result.nrejected:,} samples were not finite and were left out" if result.nrejected else ""
     return [
         *rows,
         ("cost", cost + rejected),
@@ -56,12 +56,12 @@ def summary(run: FinishedRun) -> list[tuple[str, str]]:
 
 
 def without_chosen(message: str, result: Any) -> str:
-    """Return a message without the sentence on what was chosen, which has a line of its own."""
+    """Remove the sentence on the chosen hyperparameters, which the report shows in another line."""
     return message.replace(f" {result.chosen}", "") if result.chosen else message
 
 
 def _remedy(run: FinishedRun) -> str:
-    """Return what may help a run that ended because x had gone where f is not finite."""
+    """Return a tip for a run that diverged to where f is not finite."""
     result, x0 = run.result, run.problem.x0
     steps = "step" in parts(result.method)["update"]
     with np.errstate(all="ignore"):
@@ -75,17 +75,17 @@ def notes(run: FinishedRun) -> list[str]:
     found = []
     known = "t1" in run.spec.params or options.bounds is not None
     if run.spec.schedule == "budget" and not known and not run.problem.x0.any():
-        found.append(f"t1 = {first_radius(run):g} was assumed, since x0 = 0 tells no scale: pass --t1 or --bounds.")
+        found.append(f"t1 = {first_radius(run):g} is a guess, since x0 = 0 gives no scale. Pass --t1 or --bounds.")
     limits = run.spec.limits
     if limits.max_evals != options.max_evals:
-        found.append(f"--max-evals {limits.max_evals} was taken, the default in {d} variable{'s' * (d > 1)}.")
+        found.append(f"--max-evals {limits.max_evals} is the default for {d} variable{'s' * (d > 1)}.")
     if limits.max_iter != options.max_iter:
-        found.append(f"--max-iter {limits.max_iter} was taken, the default.")
+        found.append(f"--max-iter {limits.max_iter} is the default.")
     return found
 
 
 def composition(method: Method, t1: float | None = None) -> str:
-    """Return a method as its parts, with every hyperparameter; t1 is the first radius where it was chosen."""
+    """Return a method as its parts with all hyperparameters. `t1` replaces an initial radius that is None."""
     shown = []
     for part in parts(method, t1).values():
         fields = (f"{n}={v:.6g}" if isinstance(v, float) else f"{n}={v}" for n, v in part.items() if n != "name")
@@ -96,7 +96,7 @@ def composition(method: Method, t1: float | None = None) -> str:
 
 
 def parts(method: Method, t1: float | None = None) -> dict[str, dict[str, Any]]:
-    """Return the name and the hyperparameters of each part."""
+    """Return name and hyperparameters of each part."""
     found = {}
     for slot in SLOTS:
         part = getattr(method, slot)
@@ -109,13 +109,13 @@ def parts(method: Method, t1: float | None = None) -> dict[str, dict[str, Any]]:
 
 
 def first_radius(run: FinishedRun) -> float:
-    """Return the t that a homotopy begins with."""
+    """Return the initial t."""
     t1 = run.result.method.schedule.t1
     return float(defaults.first_radius(run.problem.x0[None], run.problem.box)[0] if t1 is None else t1)
 
 
 def at_start(run: FinishedRun) -> float | None:
-    """Return f(x0), where it is known."""
+    """Return f(x0), or None if it is not known."""
     if run.problem.terms is not None:
         return None
     known = run.problem.at_start()
@@ -124,12 +124,12 @@ def at_start(run: FinishedRun) -> float | None:
     history = run.result.history
     around = run.result.method.name in SCALE_FREE and history["t"].any()
     if known is None and not around and len(history["fun"]):
-        known = float(history["fun"][0])  # else it is the mean around x0
+        known = float(history["fun"][0])  # around x0, it would be a mean
     return None if known is None or not np.isfinite(known) else known
 
 
 def show_point(x: Any, variables: tuple[str, ...]) -> str:
-    """Return a point, by the names of its variables, shortened where it is long."""
+    """Return a point as text, with the names of the variables, shortened if it is long."""
     numbers = [f"{v:.8g}" for v in x.tolist()]
     if variables:
         numbers = [f"{name} = {number}" for name, number in zip(variables, numbers, strict=True)]
@@ -143,21 +143,23 @@ def repeat(run: FinishedRun) -> str:
     return shlex.join(["slgh", "minimize", *words(run.spec.options)])
 
 
-def go_on(run: FinishedRun) -> str:
-    """Return how a run that did not come to its end can go on."""
+def how_to_resume(run: FinishedRun) -> str:
+    """Return how to resume a run that was cut short, or an empty string."""
     status, options = run.result.status, run.spec.options
     if status == Status.INTERRUPTED and options.run is None:
-        return "interrupted. With --run FOLDER, the same command would go on from here."
+        return "interrupted. With --run FOLDER, the command could be resumed."
     if options.run is None or status not in (Status.INTERRUPTED, Status.MAX_EVALS, Status.MAX_SECONDS):
         return ""
     limit = {Status.MAX_EVALS: "max_evals", Status.MAX_SECONDS: "max_seconds"}.get(status)
-    more = {} if limit is None else {limit: "MORE"}
-    command = shlex.join(["slgh", "minimize", *words(options, hidden=(), **more)])
-    return f"{'interrupted' if limit is None else 'cut short'}. It goes on with: {command}"
+    changed: dict[str, Any] = {} if limit is None else {limit: "MORE"}
+    if options.plot is not None:
+        changed["overwrite"] = True  # the picture of this run
+    command = shlex.join(["slgh", "minimize", *words(options, hidden=(), **changed)])
+    return f"{'interrupted' if limit is None else 'cut short'}. Resume with: {command}"
 
 
 def as_dict(run: FinishedRun, *, history: bool) -> dict[str, Any]:
-    """Return everything, for a program."""
+    """Return all results for the JSON file."""
     result, problem = run.result, run.problem
     found = {
         "slgh": __version__,

@@ -1,4 +1,4 @@
-"""A run of `slgh minimize`: what it needs, and what it came to."""
+"""A run of `slgh minimize`: its specification and its outcome."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from slgh import checks
 from slgh.cli.declaration import PASSED, Role, values_of
 from slgh.cli.errors import fail
 from slgh.cli.options import MinimizeOptions
-from slgh.cli.parameters import fields_of, parts_of, read_parameters
-from slgh.cli.problem import PAPER_PROBLEMS, GivenProblem
+from slgh.cli.parameters import PAPER_PROBLEMS, fields_of, parts_of, read_parameters
+from slgh.cli.problem import GivenProblem
 from slgh.cli.wording import as_options
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.termination import Limits, read_limits
@@ -21,54 +21,54 @@ from slgh.parameters import History
 from slgh.result import Result
 
 MAX_PATH_NUMBERS = 2_000_000
-"""Maximum number of array elements of the iterates that are recorded for the picture."""
+"""Maximum number of array elements of all recorded iterates."""
 
 MAX_PATH_VARIABLES = 1000
-"""Maximum number of variables of the iterates that are recorded for the picture."""
+"""Maximum number of variables of recorded iterates."""
 
 ALL_ITERATES: Literal["x"] = "x"
 THINNED = 1000
-"""Settings of `history`: with all iterates, or at most this many rows without them."""
+"""Values of `history`: record all iterates, or at most this many rows without them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """Everything about a run that is decided before it begins."""
+    """Everything that is decided before a run starts."""
 
     options: MinimizeOptions
-    """The options, with the seed."""
+    """Options, including the seed."""
     params: dict[str, Any]
-    """The hyperparameters, and parts to swap."""
+    """Hyperparameters, and parts to replace."""
     problem: GivenProblem
     history: History
 
     @property
     def schedule(self) -> str:
-        """The name of the schedule."""
+        """Name of the schedule."""
         return str(self.params.get("schedule", METHODS[self.options.method].schedule))
 
     @property
     def limits(self) -> Limits:
-        """The limits, with the default where none was given."""
+        """Limits, with a default if none was given."""
         return limits_of(self.options, self.params, self.problem.d)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """A run that has ended."""
+    """A finished run."""
 
     spec: RunSpec
     result: Result
     seconds: float
-    """The duration of this sitting."""
+    """Duration of this session."""
     resumed: bool = False
-    """True if there were sittings before."""
+    """True if there were earlier sessions."""
     earlier_start: float | None = None
-    """f(x0), where an earlier sitting has kept it."""
+    """f(x0), if an earlier session has stored it."""
 
     @property
     def problem(self) -> GivenProblem:
-        """The problem that was minimized."""
+        """Problem that was minimized."""
         return self.spec.problem
 
 
@@ -80,23 +80,23 @@ def read_params(options: MinimizeOptions) -> dict[str, Any]:
 
 
 def limits_of(options: MinimizeOptions, params: dict[str, Any], d: int) -> Limits:
-    """Return the limits of a run in d variables, with the default where none was given."""
+    """Return the limits of a run in d variables, with a default if none was given."""
     planned = any(getattr(part, "planned", False) for part in parts_of(options.method, params).values())
     return read_limits(d, planned=planned, **values_of(options, Role.LIMIT))
 
 
 def choose_history(d: int, limits: Limits, *, path: bool) -> History:
-    """Return the setting of `history`: all iterates where the path is drawn and they fit into memory."""
+    """Return the value of `history`: all iterates if the path is needed and they fit into memory."""
     known = [n for n in (limits.max_evals, limits.max_iter) if n is not None]
     fits = d <= MAX_PATH_VARIABLES and bool(known) and min(known) * d <= MAX_PATH_NUMBERS
     return ALL_ITERATES if path and fits else THINNED
 
 
 def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) -> FinishedRun:
-    """Run, or go on from a checkpoint."""
+    """Run, or resume from a checkpoint."""
     options, problem = spec.options, spec.problem
     if options.workers not in (None, 1) and (problem.is_builtin or problem.values is None):
-        fail("--workers goes with --fun and a plain function; a formula is evaluated at all points at once.")
+        fail("--workers is for a plain function of --fun. Remove it; a formula is evaluated at all points at once.")
     arguments = problem.arguments(options.method, spec.params.get("oracle"))
     begun = time.monotonic()
     try:
@@ -118,7 +118,7 @@ def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) 
 
 
 def _usual_parameters(spec: RunSpec) -> str:
-    """Return a sentence on the parameters of a test problem that the method takes and were not given."""
+    """Return a sentence with the usual parameters of the test problem that were not given."""
     options, problem = spec.options, spec.problem
     taken = fields_of(options.method, spec.params) - spec.params.keys()
     if options.max_evals is None and options.max_iter is None:
@@ -126,5 +126,5 @@ def _usual_parameters(spec: RunSpec) -> str:
     shown = as_options({name: value for name, value in problem.parameters.items() if name in taken})
     if not shown:
         return ""
-    who = "the paper took" if problem.title in PAPER_PROBLEMS else "slgh problems lists"
-    return f"For {problem.title} {who} {shown}."
+    source = "the paper uses" if problem.title in PAPER_PROBLEMS else "slgh problems lists"
+    return f"For {problem.title} {source} {shown}."

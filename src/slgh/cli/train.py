@@ -10,7 +10,7 @@ from typing import Any
 from slgh import __version__
 from slgh.cli.attack_input import read_data
 from slgh.cli.declaration import Role, values_of
-from slgh.cli.errors import INTERRUPTED, Unwritten, complain, fail
+from slgh.cli.errors import INTERRUPTED, Unwritten, fail, print_message
 from slgh.cli.options import TrainOptions
 from slgh.cli.output import console, read_output, refuse_unwritable, show, write_json
 from slgh.engine.checkpoint import OtherRun
@@ -19,13 +19,7 @@ from slgh.paper.networks.image_files import load_images
 
 
 def train(options: TrainOptions) -> int | None:
-    """Train one of the paper's networks anew; slgh attack --weights FILE then attacks it.
-
-    slgh attack train --data mnist --folder DATA --out weights.safetensors
-
-    Without --folder the set is downloaded, once. Ctrl-C keeps the epochs that are finished, and the same command goes
-    on from there. With --quiet one line is printed: the accuracy on the held-out and on the test images.
-    """
+    """Train the network, and write its weights."""
     name, out, epochs = read_data(options.data), options.out, options.epochs
     output = read_output(options)
     refuse_unwritable(out, "--out")
@@ -54,10 +48,12 @@ def train(options: TrainOptions) -> int | None:
         )
         save_weights(done.network, out, dtype=dtype)
     except OtherRun:
-        fail(f"{unfinished} holds an unfinished training with other options: remove it, or pass another --out.")
+        fail(f"{unfinished} holds an unfinished training with other options. Remove it, or choose another --out.")
     except KeyboardInterrupt:
-        kept = f" The finished epochs are kept: the same command goes on ({unfinished})." if unfinished.exists() else ""
-        complain(f"interrupted.{kept}")
+        kept = (
+            f" Finished epochs are kept in {unfinished}: repeat the command to continue." if unfinished.exists() else ""
+        )
+        print_message("note", f"interrupted.{kept}")
         return INTERRUPTED
     except OSError as error:
         raise Unwritten(f"--out: {error.filename or out} cannot be written: {error.strerror}.") from error
@@ -68,7 +64,7 @@ def train(options: TrainOptions) -> int | None:
             "trained",
             f"the network of {DATASETS[name].title}, {epochs} epoch{'s' * (epochs != 1)}, seed {options.seed}",
         )
-        show("accuracy", f"{100 * right:.2f} % of the {len(test):,} test images{_held_out(last)}")
+        show("accuracy", f"{100 * right:.2f} % on the {len(test):,} test images{_held_out(last)}")
         show("written", str(out), unbroken=True)
         show("attack", shlex.join(["slgh", "attack", "--data", name, "--weights", str(out)]), unbroken=True)
     elif output.prints_line:
@@ -94,5 +90,5 @@ def train(options: TrainOptions) -> int | None:
 
 
 def _held_out(line: Any) -> str:
-    """Return the accuracy on the held-out images, where there are any."""
-    return "" if line.held_out_accuracy is None else f", {100 * line.held_out_accuracy:.2f} % of the held-out ones"
+    """Return the accuracy on the held-out images, if any."""
+    return "" if line.held_out_accuracy is None else f", {100 * line.held_out_accuracy:.2f} % on the held-out images"

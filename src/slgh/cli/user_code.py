@@ -1,4 +1,4 @@
-"""Python code that the user names, as `module:function` or `file.py:function`."""
+"""The user's Python code, named as `module:function` or `file.py:function`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from slgh.engine.objective import is_closed_form
 
 
 class UserFunction:
-    """A function of the user's, found by its name from the current folder.
+    """The user's function, imported from the current folder.
 
-    Its exceptions become UserCodeFailed, so that they are not taken for errors of the library. Worker processes get
-    the name and import the function themselves.
+    Its exceptions become UserCodeFailed, so that they are not mistaken for errors of slgh. A worker process receives
+    the name and imports the function.
     """
 
     def __init__(self, option: str, name: str, folder: Path | None = None) -> None:
@@ -30,7 +30,7 @@ class UserFunction:
         self.name = name
         self.function = load(option, name, folder)
         self.first: tuple[Any, Any] | None = None
-        """Arguments and value of the first call."""
+        """Arguments and value of the first call, from which f(x0) is known."""
 
     def __reduce__(self) -> Any:
         return UserFunction, self._made_of
@@ -46,7 +46,7 @@ class UserFunction:
 
 
 class UserClosedForm:
-    """A closed form of the user's, whose exceptions become UserCodeFailed, too."""
+    """The user's closed form. Its exceptions become UserCodeFailed, too."""
 
     def __init__(self, name: str, form: Any) -> None:
         self.value, self.grad = _blamed(form.value, f"{name}.value"), _blamed(form.grad, f"{name}.grad")
@@ -64,7 +64,7 @@ def _blamed(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
-    """Import what `name` says. Modules and files are searched for from `folder`."""
+    """Import the function `name`. Modules and files are searched in `folder`."""
     source, colon, attribute = name.rpartition(":")
     if not (colon and source and attribute):
         fail(f"{option} must be module:function or file.py:function, got {name!r}.")
@@ -83,14 +83,14 @@ def load(option: str, name: str, folder: Path) -> Callable[..., Any]:
 
 
 def import_module(option: str, name: str) -> ModuleType:
-    """Import a module of the user's."""
+    """Import the user's module."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise failed(error, name) from error
         fail(
-            f"{option}: there is no module {name!r}, neither installed nor in this folder; a file is given as "
+            f"{option}: there is no module {name!r}, neither installed nor in this folder. Name a file as "
             "file.py:function."
         )
     except (Exception, SystemExit) as error:
@@ -98,10 +98,10 @@ def import_module(option: str, name: str) -> ModuleType:
 
 
 def import_file(option: str, file: Path) -> ModuleType:
-    """Import a file of the user's."""
+    """Import the user's file."""
     if not file.is_file():
         fail(f"{option}: there is no file {str(file)!r}.")
-    name = f"slgh_file_{file.stem}"  # of its own, so that a file random.py hides no module
+    name = f"slgh_file_{file.stem}"  # a prefix, so that a file random.py does not hide a module
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None
     assert spec.loader is not None
@@ -117,7 +117,7 @@ def import_file(option: str, file: Path) -> ModuleType:
 
 
 def failed(error: BaseException, name: str) -> UserCodeFailed:
-    """Return an exception in the user's code with its place there."""
+    """Describe an exception in the user's code, with file and line."""
     package = str(Path(slgh.__file__).parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[:1] != "<"]
     theirs = [f for f in frames if not f.filename.startswith(package) and "site-packages" not in f.filename]

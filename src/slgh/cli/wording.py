@@ -1,4 +1,4 @@
-"""The library's messages in the words of the command line: its arguments become options."""
+"""Turn the arguments in the library's messages into options of the command line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ OPTIONS = (
     | {"images": "--inputs: images", "labels": "--inputs: labels"}
     | {slot: f"--set {slot}" for slot in SLOTS}
 )
-"""Options by the names of the library's arguments."""
+"""Options by argument name."""
 
 
 def explain_argument(error: Exception) -> str:
-    """Return the message of an error about an argument as one about options.
+    """Return the message of an error about an argument, with options instead of arguments.
 
     >>> explain_argument(checks.ArgumentValueError("max_evals", "be an integer >= 1,", 0))
     '--max-evals must be an integer >= 1, got --max-evals 0.'
@@ -32,7 +32,7 @@ def explain_argument(error: Exception) -> str:
 
 
 def in_options(text: str, options: Mapping[str, str] = OPTIONS) -> str:
-    """Return a message with options in the place of arguments, which it puts in backticks.
+    """Replace the arguments in a message, which are in backticks, by options.
 
     >>> in_options('Pass `step=...` (or `step="theory"` with `L1=...`).')
     'Pass --step NUMBER (or --step theory with --set L1=NUMBER).'
@@ -41,12 +41,12 @@ def in_options(text: str, options: Mapping[str, str] = OPTIONS) -> str:
     for i in range(1, len(parts) - 1, 2):
         parts[i] = as_option(parts[i], options)
     if len(parts) % 2 == 0:
-        parts[-1] = f"`{parts[-1]}"  # one without a partner
+        parts[-1] = f"`{parts[-1]}"  # a single backtick
     return "".join(parts)
 
 
 def as_option(text: str, options: Mapping[str, str] = OPTIONS) -> str:
-    """Return an argument, alone or with a value, as it is typed.
+    """Return an argument, alone or with a value, as an option.
 
     >>> as_option("max_evals"), as_option("pixels=(0, 255)"), as_option("momentum")
     ('--max-evals', '--pixels 0,255', '`momentum`')
@@ -59,7 +59,7 @@ def as_option(text: str, options: Mapping[str, str] = OPTIONS) -> str:
 
 
 def as_options(arguments: Mapping[str, Any]) -> str:
-    """Return arguments of the library as they are typed.
+    """Return arguments and values as options.
 
     >>> as_options({"t1": 1.5, "max_iter": 20000})
     '--t1 1.5 --max-iter 20000'
