@@ -99,16 +99,14 @@ HOMOTOPY = Recipe(
     # not grow with t.
     defaults={"shape": 1.5},
     reports="best",
-    about="the homotopy of auto alone: t falls over exactly the budget, the step follows t",
+    about="the homotopy of auto alone: t falls over exactly the budget",
 )
 
 SCALE_FREE = ("auto", "scale_free")
 """Methods whose parameters have defaults that depend on the problem: see `slgh.auto.defaults`."""
 
 METHODS: dict[str, Recipe] = {
-    "auto": dataclasses.replace(
-        HOMOTOPY, about="needs no tuning: looks at f, then scale-free homotopy and a local solver in turn"
-    ),
+    "auto": dataclasses.replace(HOMOTOPY, about="needs no tuning: scale-free homotopy and local search in turn"),
     "scale_free": HOMOTOPY,
     "gd": Recipe(
         oracle="gradient",
@@ -155,14 +153,14 @@ METHODS: dict[str, Recipe] = {
         schedule="constant",
         update="adam",
         defaults={"values": "ranks"},
-        about="evolution strategy by ranks of antithetic pairs, Salimans et al. 2017",
+        about="evolution strategy with ranked values, Salimans et al. 2017",
     ),
     "power_gs": Recipe(
         oracle="exponential",
         schedule="constant",
         update="normalized",
         defaults={"halving": 1000.0},
-        about="power-transformed smoothing, exp(-N f), with normalized steps, Xu 2025",
+        about="smoothing of exp(-N f) with normalized steps, Xu 2025",
     ),
     "gradopt": Recipe(
         oracle="sampled_gradient",
@@ -199,13 +197,13 @@ METHODS: dict[str, Recipe] = {
         oracle="forward",
         schedule="ratio",
         update="descent",
-        about="single loop homotopy from values of f, Algorithms 3 and 4",
+        about="zeroth-order slgh_r, Algorithms 3 and 4",
     ),
     "zoslgh_d": Recipe(
         oracle="forward",
         schedule="derivative",
         update="descent",
-        about="single loop homotopy from values of f, t descends along F, Algorithms 3 and 4",
+        about="zeroth-order slgh_d, Algorithms 3 and 4",
     ),
 }
 
