@@ -244,7 +244,7 @@ def test_parameters_follow_the_size_of_the_images_and_the_parts() -> None:
 def test_the_default_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["slgh.cli.attack"], "DEFAULT_QUERIES", 60)
     result = run("--images", "1", "--json", "a.json")
-    assert "--max-queries 60 was taken, the default." in result.stdout
+    assert "--max-queries 60 is the default." in result.stdout
     assert 30 < json.loads(Path("a.json").read_text())["images"][0]["queries"] <= 60
 
 
@@ -316,7 +316,12 @@ def test_ones_own_model_is_fooled(arguments: list[str], folder: Path) -> None:
     change = np.linalg.norm((kept["images"].astype(float) - kept["originals"]).reshape(5, -1) / high, axis=1)
     assert_allclose(column(found, "l2"), change, rtol=1e-4)
     assert column(found, "id") == (list(range(10, 15)) if high == 255 else list(range(5)))
-    assert {file.name for file in (folder / "found").iterdir()} == {"images.npz", "attack.json"}
+    assert {file.name for file in (folder / "found").iterdir()} == {
+        "images.npz",
+        "attack.json",
+        "images.png",
+        "curves.png",
+    }
 
 
 def test_a_public_set_is_scaled_to_the_range_that_ones_own_model_reads() -> None:
@@ -350,13 +355,16 @@ def test_without_a_success_quiet_prints_nan() -> None:
 
 BAD = {
     "unknown data": (["--data", "mnits"], "--data must be one of mnist, cifar10; got 'mnits'."),
-    "too many images": (["--images", "101"], "--images must be at most 100, all images there are; got 101. --folder"),
+    "too many images": (
+        ["--images", "101"],
+        "--images must be at most 100, the number of images; got 101. Pass --folder",
+    ),
     "no images": (["--images", "0"], "--images must be an integer >= 1, got 0."),
     "images of words": (["--images", "all"], "--images must be an integer, got 'all'."),
-    "images and ids": (["--images", "3", "--ids", "3"], "one of --images and --ids"),
-    "ids that are not there": (["--data", "cifar10", "--ids", "0,2,-1"], "2, -1 are not. --folder or --download"),
+    "images and ids": (["--images", "3", "--ids", "3"], "Got both --images and --ids"),
+    "ids that are not there": (["--data", "cifar10", "--ids", "0,2,-1"], "2, -1 are not. Pass --folder or --download"),
     "one id that is not there": (["--ids", "200"], "100 images, 0 to 99; 200 is not."),
-    "ids of words": (["--ids", "first"], "--ids must be numbers with commas between them"),
+    "ids of words": (["--ids", "first"], "--ids must be numbers separated by commas"),
     "half an id": (["--ids", "1.5"], "1.5 is not"),
     "ids twice": (["--ids", "1,1"], "--ids must not contain duplicates, got '1,1'."),
     "target out of range": (["--target", "10"], "--target must be one of 0, 1, 2"),
@@ -672,7 +680,7 @@ def test_a_trained_network_can_be_attacked(folder: Path, small_sets: list[Any]) 
     assert lines[0].startswith("epoch 1 of 2: loss 2.")
     assert lines[1].startswith("epoch 2 of 2: loss 2.")
     found = json.loads((folder / "t.json").read_text())
-    assert f"{100 * found['test_accuracy']:.2f} % of the 100 test images" in result.stdout
+    assert f"{100 * found['test_accuracy']:.2f} % on the 100 test images" in result.stdout
     assert found["log"][-1]["held_out_accuracy"] == found["held_out_accuracy"]
     trained = network("mnist", weights=folder / "w.safetensors")
     some = shipped_images("mnist")

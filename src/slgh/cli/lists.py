@@ -1,10 +1,11 @@
-"""The commands that list what there is: `methods` and `problems`. A method is explained by its parts' docstrings."""
+"""The commands `methods` and `problems`. The docstrings of its parts explain a method."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -18,38 +19,39 @@ from slgh.cli.errors import fail
 from slgh.cli.options import CommonOptions, MethodsOptions
 from slgh.cli.output import console, read_output, show, write_json
 from slgh.cli.parameters import PAPER_PROBLEMS, parts_of
+from slgh.cli.unicode_math import to_unicode
 from slgh.cli.wording import as_option, as_options
 from slgh.method import METHODS
 from slgh.problems import PROBLEMS, Problem
 
 EXAMPLE, METHOD = "rosenbrock", "slgh_r"
-"""A problem and a method that show how to pass parameters."""
+"""Problem and method of the example below the list of problems."""
 
 LABEL = 14
-"""The width of the column of names."""
+"""Width of the column of names."""
 
 FIELDS = {
-    "samples": "M, the random directions (or draws of xi) per iteration.",
-    "xi": 'For a stochastic f. "pairs": each pair has its own xi; "shared": one xi per iteration.',
+    "samples": "M, the number of random directions (or draws of ξ) per iteration.",
+    "xi": 'For a stochastic f. "pairs": each pair has its own ξ. "shared": one ξ per iteration.',
     "period": "Iterations between two snapshots.",
     "terms": "N, the number of terms, from --terms.",
-    "t1": "The first smoothing radius.",
-    "gamma": "The ratio by which t falls.",
-    "eta": "The step size of t.",
-    "eps0": "A change of at most this counts as none.",
-    "n0": "This many of these make t fall.",
-    "step": "beta, the step size of x.",
-    "L1": "How smooth f is.",
-    "nu": "The error of f's values.",
-    "cap": "The largest step.",
-    "momentum": "mu, the share of the velocity that is kept.",
-    "beta1": "The share of the first moment that is kept.",
-    "beta2": "The share of the second moment that is kept.",
-    "delta": "Keeps the divisor above 0.",
-    "v0": "The second moment to begin with.",
-    "alpha": "The step as a share of the shell's radius.",
+    "t1": "Initial smoothing radius.",
+    "gamma": "Factor by which t falls.",
+    "eta": "Step size of t.",
+    "eps0": "Largest change of the objective that counts as none.",
+    "n0": "Number of such changes after which t falls.",
+    "step": "β, the step size of x.",
+    "L1": "Lipschitz constant of the gradient of f.",
+    "nu": "Maximum error of the values of f.",
+    "cap": "Maximum step size.",
+    "momentum": "μ, the decay rate of the velocity.",
+    "beta1": "Decay rate of the first moment.",
+    "beta2": "Decay rate of the second moment.",
+    "delta": "Small number that keeps the divisor above 0.",
+    "v0": "Initial second moment.",
+    "alpha": "Step size as a fraction of the radius of the shell.",
 }
-"""Descriptions of fields that a docstring does not list, because its equation or its text has them."""
+"""Descriptions of fields that docstrings explain in their equation or text instead of a list."""
 
 
 def methods(options: MethodsOptions) -> None:
@@ -66,7 +68,7 @@ def methods(options: MethodsOptions) -> None:
 
 
 def _list(options: CommonOptions, found: Mapping[str, Any], print_all: Callable[[], None]) -> None:
-    """Print a list, or with --quiet the names in it, and write it to the JSON file."""
+    """Print a list, or only its names with --quiet, and write it to the JSON file."""
     output = read_output(options)
     if output.prints_line:
         print("\n".join(found))
@@ -76,15 +78,9 @@ def _list(options: CommonOptions, found: Mapping[str, Any], print_all: Callable[
 
 
 def _print_methods() -> None:
-    table = Table(title="Methods: oracle x schedule x update", box=box.SIMPLE_HEAD)
-    for heading in ("method", "composition", "needs", "what it is"):
-        table.add_column(heading, no_wrap=heading in ("method", "needs"))
     for name, recipe in METHODS.items():
-        composition = f"{recipe.oracle} x {recipe.schedule} x {recipe.update}"
-        table.add_row(name, composition, ", ".join(required(name)) or "-", recipe.about)
-    console.print(table)
-    console.print("What a method needs has no default, because the right value depends on the function.", style="dim")
-    console.print("slgh methods NAME explains one: its parts, their equations and fields.", style="dim")
+        show(name, recipe.about, width=LABEL)
+    console.print("\nslgh methods NAME explains a method: its parts, equations and parameters.", style="dim")
 
 
 def problems(options: CommonOptions) -> None:
@@ -109,8 +105,8 @@ def problems(options: CommonOptions) -> None:
 
 def _print_problems(known: dict[str, Problem]) -> None:
     table = Table(title="Test problems", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("problem", "variables", "start", "minimum", "closed form", "parameters"):
-        table.add_column(heading, no_wrap=heading in ("problem", "variables", "start"), overflow="fold")
+    for heading in ("problem", "variables", "start", "minimum", "closed form"):
+        table.add_column(heading, no_wrap=True)
     for name, problem in known.items():
         table.add_row(
             name,
@@ -118,29 +114,28 @@ def _print_problems(known: dict[str, Problem]) -> None:
             _point(problem.x0),
             _minimum(problem),
             "no" if problem.smooth is None else "yes",
-            ", ".join(f"{n} {v:.3g}" if isinstance(v, float) else f"{n} {v}" for n, v in problem.parameters.items()),
         )
     console.print(table)
-    console.print(
-        f"The parameters of {', '.join(PAPER_PROBLEMS)} are those of the paper's experiments (slgh reproduce). They "
-        "are passed as options, or left out with --method auto:",
-        style="dim",
-    )
+    console.print("Usual parameters, which --method auto does not need:\n", style="dim")
+    for name, problem in known.items():
+        show(name, as_options(problem.parameters), unbroken=True, width=LABEL)
+    paper = ", ".join(PAPER_PROBLEMS)
+    console.print(f"\n{paper}: as in the paper's experiments (slgh reproduce). Examples:\n", style="dim")
     for options in (f" --method {METHOD} {as_options(known[EXAMPLE].parameters)}", ""):
         console.print(f"slgh minimize {EXAMPLE}{options}", markup=False, soft_wrap=True)
 
 
 def _minimum(problem: Problem) -> str:
-    """Return the value, and where it is attained."""
+    """Return the minimum, and where f attains it."""
     value = f"{problem.minimum:.6g}"
     if not len(problem.minimizers):
-        return f"{value}, nowhere attained"
+        return f"{value}, not attained"
     more = f" and {len(problem.minimizers) - 1} more" if len(problem.minimizers) > 1 else ""
     return f"{value} at {_point(problem.minimizers[0])}{more}"
 
 
 def _any_number(name: str) -> bool:
-    """Return True if the problem exists in any number of variables."""
+    """Return True if the problem can have any number of variables."""
     return "d" in inspect.signature(PROBLEMS[name]).parameters
 
 
@@ -156,15 +151,18 @@ def required(name: str) -> list[str]:
 
 
 def print_method(name: str) -> None:
-    """Print what a method is, its parts one after the other, and how to run it."""
+    """Print the description of a method, its parts, and the command that runs it."""
     recipe = METHODS[name]
     show(name, f"{recipe.about}.", width=LABEL)
     for slot, part in parts_of(name).items():
         about = read_docstring(part)
         console.print()
         show(slot, f"{part.name}: {about.summary}", width=LABEL)
-        for line in ("", *(f"    {line}" for line in about.equation), ""):
-            console.print(line, markup=False, soft_wrap=True)
+        console.print()
+        for line in about.equations:
+            folded = textwrap.fill(line, console.width, initial_indent=" " * 4, subsequent_indent=" " * 8)
+            console.print(folded, markup=False, soft_wrap=True)
+        console.print()
         for paragraph in about.text:
             show("", paragraph, width=LABEL)
         for field in dataclasses.fields(part):
@@ -176,43 +174,45 @@ def print_method(name: str) -> None:
 
 
 def default_of(field: Any, defaults: Mapping[str, Any]) -> str:
-    """Return the default of a field in parentheses; nothing where the run chooses it."""
+    """Return the default of a field in parentheses, or nothing if the run chooses it."""
     value = defaults.get(field.name, field.default)
     if value is dataclasses.MISSING:
-        return "(needed) "
+        return "(required) "
     return "" if value is None else f"({value!r}) "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartDescription:
-    """A part's docstring taken apart."""
+    """Content of a part's docstring."""
 
     summary: str
-    equation: list[str]
+    equations: list[str]
+    """Equations in Unicode, one per line."""
     text: list[str]
-    """The paragraphs after the equation."""
+    """Paragraphs after the equations."""
     fields: dict[str, str]
 
 
 def read_docstring(part: Any) -> PartDescription:
-    """Return the first line, the equation, the text and the fields of a part's docstring."""
+    """Return the first line, the equations, the text and the fields of a part's docstring."""
     body, *sections = re.split(r"\n\n(\w+)\n-+\n", inspect.getdoc(part) or "")
-    paragraphs = [plain(p) for p in body.split("\n\n")]
+    paragraphs = body.split("\n\n")
     listed = dict(zip(sections[::2], sections[1::2], strict=True)).get("Parameters", "")
-    found = re.findall(r"^(\w+)\n((?: +.+\n?)+)", listed, re.MULTILINE)
+    entries = re.findall(r"^(\w+(?:, \w+)*)(?: ?:.*)?\n((?: +.+\n?|\n(?= ))+)", listed, re.MULTILINE)
     equation = next(p for p in paragraphs if p.startswith(".. math::"))
     return PartDescription(
-        summary=paragraphs[0],
-        equation=[line.strip() for line in equation.removeprefix(".. math::").splitlines() if line.strip()],
-        text=[" ".join(p.split()) for p in paragraphs[1:] if p != equation],
-        fields={name: " ".join(plain(text).split()) for name, text in found},
+        summary=plain(paragraphs[0]),
+        equations=to_unicode(equation.removeprefix(".. math::").strip()).splitlines(),
+        text=[plain(p) for p in paragraphs[1:] if p != equation],
+        fields={name: plain(text) for names, text in entries for name in names.split(", ")},
     )
 
 
 def plain(text: str) -> str:
-    """Return text without the marks of reStructuredText.
+    """Return text in one line, without the marks of reStructuredText and with formulas in Unicode.
 
     >>> plain(":math:`\\\\beta` is `step`.")
-    '\\\\beta is step.'
+    'β is step.'
     """
-    return re.sub(r"(?::\w+:)?`([^`]*)`", r"\1", text)
+    text = re.sub(r":math:`([^`]*)`", lambda match: to_unicode(match[1]), text)
+    return " ".join(re.sub(r"(?::\w+:)?`([^`]*)`", r"\1", text).split())
