@@ -242,7 +242,7 @@ def test_parameters_follow_the_size_of_the_images_and_the_parts() -> None:
 
 
 def test_the_default_limit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["slgh.cli.attack"], "DEFAULT_QUERIES", 60)
+    monkeypatch.setattr("slgh.cli.attack.DEFAULT_QUERIES", 60)
     result = run("--images", "1", "--json", "a.json")
     assert "--max-queries 60 is the default." in result.stdout
     assert 30 < json.loads(Path("a.json").read_text())["images"][0]["queries"] <= 60
@@ -665,7 +665,7 @@ def small_sets(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         asked.append((name, split, folder))
         return shipped_images(name)
 
-    monkeypatch.setattr(sys.modules["slgh.cli.train"], "load_images", load)
+    monkeypatch.setattr("slgh.cli.train.load_images", load)
     return asked
 
 

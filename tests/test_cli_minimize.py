@@ -467,18 +467,18 @@ def told(*arguments: str, label: str) -> list[str]:
 
 @pytest.mark.slow
 def test_what_was_assumed_is_noted() -> None:
-    scale = "t1 = 1 was assumed, since x0 = 0 tells no scale: pass --t1 or --bounds."
-    budget = "--max-evals 1400 was taken, the default in 2 variables."
+    scale = "t1 = 1 is a guess, since x0 = 0 gives no scale. Pass --t1 or --bounds."
+    budget = "--max-evals 1400 is the default for 2 variables."
     zero, limited = ["(x - 1)**2 + y**2", "--x0", "0,0"], ["--max-evals", "50"]
     assert told(*zero, label="note") == [scale, budget]
     assert told(*zero, *limited, label="note") == [scale]
     assert told(*zero, *limited, "--t1", "2", label="note") == []
     assert told(*zero, *limited, "--bounds", "-1:1", label="note") == []
     assert told("x**2", "--x0", "1", "--max-seconds", "5", label="note") == [
-        "--max-evals 1200 was taken, the default in 1 variable."
+        "--max-evals 1200 is the default for 1 variable."
     ]
     descent = ["x**2", "--x0", "0", "--method", "gd", "--step", "0.1"]
-    assert told(*descent, label="note") == ["--max-iter 10000 was taken, the default."]
+    assert told(*descent, label="note") == ["--max-iter 10000 is the default."]
     assert told(*descent, "--max-iter", "5", label="note") == []
 
 
@@ -792,12 +792,12 @@ def test_ctrl_c_without_a_folder_says_what_would_have_kept_the_run(monkeypatch: 
 
 def test_a_run_cut_short_goes_on_with_a_larger_limit_as_if_it_had_had_it(folder: Path) -> None:
     arguments = ["--fun", "mine:sphere", "--x0", "2,3", "--seed", "5", *DESCENT]
-    cut = run("minimize", *arguments, "--run", "kept", "--max-evals", "50", "--json", "a.json", "--history")
+    cut = run("minimize", *arguments, "--run", "kept", "--max-evals", "50")
     assert cut.exit_code == 3
     told, again = cut.stderr.removesuffix("\n").split(": slgh ")
     assert told == "note: cut short. Resume with"
     assert "--max-evals MORE" in again
-    resumed = run(*shlex.split(again.replace("MORE", "400").replace("a.json", "-")))
+    resumed = run(*shlex.split(again.replace("MORE", "400")), "--json", "-", "--history")
     assert resumed.exit_code == 3
     found = json.loads(resumed.stdout)
     expected = minimize(*arguments, "--max-evals", "400", "--history")
@@ -1070,7 +1070,7 @@ def test_a_page_shows_f_where_auto_records_means(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_run_without_a_recorded_path_says_so() -> None:
     slow = ["--method", "slgh_r", "--t1", "2", "--step", "1e-4", "--max-seconds", "0.2"]
-    result = run("minimize", "himmelblau", *slow)
+    result = run("minimize", "himmelblau", *slow, "--plot")
     assert "(without the path, which was not recorded)" in result.stdout
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from messages import error_message
 from slgh.cli import app
 from slgh.paper import EXPERIMENTS, PAPER_TABLES
 from slgh.paper.experiment import Findings, Job, Record, Study, Tick
@@ -50,8 +51,8 @@ def test_ours_beside_the_papers_in_tables_figures_json_and_a_page(tmp_path: Path
 
 
 def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The attribute `reproduce` of the package is the command, which hides the module.
-    monkeypatch.setattr(sys.modules["slgh.cli.reproduce"], "find_spec", lambda name: None)
+    # The package's name `reproduce` is the command, which hides the module.
+    monkeypatch.setattr("slgh.cli.reproduce.find_spec", lambda name: None)
     refused = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path)])
     assert refused.exit_code == 2
     assert 'pip install "slgh[plot]", or pass --no-figures.' in refused.output
@@ -63,7 +64,7 @@ def test_tables_alone_need_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_figures_that_cannot_be_drawn_leave_no_folder_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["slgh.cli.reproduce"], "find_spec", lambda name: None)
+    monkeypatch.setattr("slgh.cli.reproduce.find_spec", lambda name: None)
     assert run(app, ["reproduce", "himmelblau", "--out", str(tmp_path / "out")]).exit_code == 2
     assert not (tmp_path / "out").exists()
 
@@ -71,7 +72,7 @@ def test_figures_that_cannot_be_drawn_leave_no_folder_behind(tmp_path: Path, mon
 def test_an_unknown_experiment_is_one_line_and_exit_code_2() -> None:
     result = run(app, ["reproduce", "himelblau"])
     assert result.exit_code == 2
-    assert "There is no experiment 'himelblau'; choose from rosenbrock" in result.output
+    assert "There is no experiment 'himelblau'. Choose from rosenbrock" in error_message(result.stderr)
     assert "Did you mean himmelblau?" in result.output
 
 
@@ -79,7 +80,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run(app, ["reproduce", "himmelblau", "--out", str(tmp_path / "file" / "out")])
     assert result.exit_code == 2
-    assert "cannot be made" in result.output
+    assert "cannot be created" in result.output
 
 
 class Counted:
@@ -171,10 +172,10 @@ def test_a_disk_too_full_for_results_is_one_line_and_keeps_the_jobs(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["slgh.cli.reproduce"], what, full)
+        patch.setattr(f"slgh.cli.reproduce.{what}", full)
         result = start(Counted(), tmp_path, monkeypatch)
     assert result.exit_code == 1
-    assert "a file cannot be written: No space left on device. Finished jobs are kept" in result.stderr
+    assert "a file cannot be written: No space left on device. Finished jobs are kept" in error_message(result.stderr)
     assert "Internal error" not in result.output
     second = Counted()
     assert start(second, tmp_path, monkeypatch).exit_code == 0

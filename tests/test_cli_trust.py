@@ -415,7 +415,7 @@ def test_no_image_weight_or_attack_is_unpickled(folder: Path) -> None:
     pytest.importorskip("torch")
     write_pickle(Path("images.npz"), "images", "labels")
     refused = refuse("attack", "--model", "mine:sphere", "--inputs", "images.npz")
-    assert "is not a whole .npz of numbers" in refused
+    assert "is not a complete .npz file of numbers" in refused
     attack = ["attack", "--data", "mnist", "--images", "1", "--max-queries", "40"]
     write_pickle(Path("weights.npz"), "conv1_kernel")
     assert "is not a whole .npz of numbers" in refuse(*attack, "--weights", "weights.npz")

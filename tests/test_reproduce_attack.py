@@ -542,7 +542,8 @@ def test_a_full_run_that_is_not_complete_is_told_where_it_cannot_be_completed(
 
 
 def test_all_leaves_the_attacks_out_where_there_is_no_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    command = sys.modules["slgh.cli.reproduce"]  # the package's name `reproduce` is the function
+    from slgh.cli import reproduce as command
+
     assert [e.name for e in command._choose(["all"], None)] == list(EXPERIMENTS)
     monkeypatch.setattr(command, "find_spec", lambda name: None)
     left = command._choose(["all"], None)

@@ -35,12 +35,11 @@ def minimize(options: MinimizeOptions) -> int:
     with output.reserved():
         problem = read_problem(options)
     limits = limits_of(options, params, problem.d)
-    records_path = output.plot is not None or output.history
     spec = RunSpec(
         options=_with_seed(options, kept),
         params=params,
         problem=problem,
-        history=choose_history(problem.d, limits, path=records_path) if kept is None else kept.history,
+        history=choose_history(problem.d, limits, path=output.plot is not None) if kept is None else kept.history,
     )
     with output.reserved():
         if options.run is None:

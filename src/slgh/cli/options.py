@@ -136,7 +136,7 @@ class RunOptions(PlotOptions):
     max_iter: int | None = option("N", "Maximum number of iterations.", LIMITS)
     max_seconds: float | None = option("SECONDS", "Maximum number of seconds.", LIMITS)
     seed: int | None = seed_option()
-    history: bool = switch("Add the iterations to the JSON file.", OUTPUT)
+    history: bool = switch("Add the iterations to the JSON file: f and t, and with --plot x.", OUTPUT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ class MinimizeOptions(RunOptions, ProblemOptions):
         LIMITS,
         Role.ARGUMENT,
         default="reject",
-        choices=POLICIES,
+        choices=("reject", "penalize", "raise"),
     )
     run: Path | None = option(
         "FOLDER",
