@@ -549,7 +549,7 @@ def test_all_leaves_the_attacks_out_where_there_is_no_pytorch(monkeypatch: pytes
     left = command._choose(["all"], None)
     assert [e.name for e in left] == [name for name in EXPERIMENTS if name not in ATTACKS]
     assert command._notes(["all"], [], {}) == [
-        'mnist, cifar10 are left out, since they need PyTorch: pip install "slgh[attack]".'
+        'mnist, cifar10 need PyTorch and are left out. Install: pip install "slgh[attack]".'
     ]
 
 
@@ -564,7 +564,7 @@ def test_the_attacks_are_experiments_that_do_not_run_by_default() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["himmelblau", "--images", "3"], "--images is for mnist, cifar10, of which none was named."),
+        (["himmelblau", "--images", "3"], "--images is for mnist, cifar10, but none is named."),
         (["mnist", "--images", "101"], "--images must be at most the paper's 100, got 101."),
         (["mnist", "--iterations", "0"], "--iterations must be an integer >= 1"),
         (["mnist", "--images", "many"], "--images must be an integer, got 'many'."),
