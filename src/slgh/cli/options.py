@@ -151,9 +151,10 @@ class MinimizeOptions(RunOptions, ProblemOptions):
 
     With --quiet, one line is printed: f and x in full precision.
 
-    With --run FOLDER, repeating the command resumes a run that was killed, interrupted or cut short. The result is the
-    same, bit for bit. Limits, --workers and output may change. The methods auto and scale_free plan by --max-evals
-    and --max-iter, so these two must not change.
+    With --run FOLDER, repeating the command resumes a run that was killed,
+    interrupted or cut short. The result is the same, bit for bit. Limits,
+    --workers and output may change. The methods auto and scale_free plan by
+    --max-evals and --max-iter, so these two must not change.
     """
 
     grad: str | None = option("NAME", "Gradient of --fun, named in the same way.", FUNCTION, Role.CODE)
@@ -203,8 +204,9 @@ class ProbeOptions(ProblemOptions, PlotOptions):
 
     slgh probe 'sum(x\\[i]**2 - 10*cos(6*x\\[i]) for i in range(d))' --x0 3.3 --d 9
 
-    This takes about a thousand evaluations. With --quiet, one line is printed: t1 (nan
-    if no radius helps), and true or false for whether homotopy promises more than descent.
+    This takes about a thousand evaluations. With --quiet, one line is printed:
+    t1 (nan if no radius helps), and true or false for whether homotopy promises
+    more than descent.
     """
 
     radii: str | None = option(
@@ -240,7 +242,8 @@ class ProblemsOptions(CommonOptions):
 class ReproduceOptions(CommonOptions):
     """Reproduce the paper's experiments, and compare every figure with the printed one.
 
-    Writes tables, pictures, a JSON file and a page. After Ctrl-C, repeat the command to continue.
+    Writes tables, pictures, a JSON file and a page. After Ctrl-C, repeat the
+    command to continue.
     """
 
     names: tuple[str, ...] = option(
@@ -301,8 +304,8 @@ class AttackOptions(RunOptions, DataOptions):
 
     slgh attack --model mine.py:network --inputs mine.npz --pixels 0,255 --max-queries 5000 --out found
 
-    With --quiet, one line is printed: images fooled, images attacked, median queries to
-    the first success, and mean L2 norm of the changes.
+    With --quiet, one line is printed: images fooled, images attacked, median
+    queries to the first success, and mean L2 norm of the changes.
     """
 
     images: int | None = option("N", "Attack the first N images. By default 4, or all of --inputs.", ATTACKED)
@@ -383,8 +386,9 @@ class TrainOptions(DataOptions):
 
     slgh attack train --data mnist --folder DATA --out weights.safetensors
 
-    Without --folder, the data set is downloaded once. After Ctrl-C, repeat the command to continue with the next
-    epoch. With --quiet, one line is printed: the accuracy on the held-out and on the test images.
+    Without --folder, the data set is downloaded once. After Ctrl-C, repeat the
+    command to continue with the next epoch. With --quiet, one line is printed:
+    the accuracy on the held-out and on the test images.
     """
 
     out: Path = option("FILE", "File for the weights, in safetensors format.", default=MISSING)
