@@ -48,7 +48,7 @@ def fail(message: str) -> NoReturn:
 
 def exit_code(status: Status) -> int:
     """Return the exit code for the end of a run."""
-    from slgh.result import Status
+    from slgh.engine.termination import Status
 
     if status.success:
         return 0
