@@ -269,6 +269,7 @@ def test_the_attack_is_tuned_on_other_images_run_and_resumed(
     assert all(np.isfinite(total).all() and (total >= 0).all() for total in found.of.values())
 
 
+@pytest.mark.slow
 def test_what_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["bbob", "--oracles", "forwards"])

@@ -158,7 +158,12 @@ def test_the_function_under_the_noise() -> None:
 # Methods
 
 
-@pytest.mark.parametrize("name", METHODS)
+USES_JAX = {"open-es"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in USES_JAX else name for name in METHODS]
+)
 def test_a_method_spends_its_budget_and_is_the_same_each_time(name: str) -> None:
     place = Place(suite="bbob", d=20, f=3, i=1)
     job = Job(method=needing(name), place=place, budgets=(200,))

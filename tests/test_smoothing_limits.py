@@ -12,6 +12,7 @@ import sympy as sp
 from typer.testing import CliRunner
 
 import slgh
+from messages import error_message
 from slgh.cli import app
 from slgh.smoothing import FormulaError, FormulaTooLarge, NotInClosedForm
 from slgh.smoothing.codegen import CompiledExpressions
@@ -228,8 +229,8 @@ def test_the_command_line_says_in_one_line_that_a_formula_is_too_large(command: 
     clock["step"] = 30.0
     result = CliRunner().invoke(app, [command, "x**2 + y**2*cos(x)", "--x0", "1,2"])
     assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("slgh: FORMULA is too large to smooth: the algebra takes more than 60 seconds.")
+    message = error_message(result.stderr)
+    assert message.startswith("FORMULA is too large to smooth: the algebra takes more than 60 seconds.")
 
 
 def test_the_error_is_estimated_for_terms_of_different_numbers_of_variables() -> None:
