@@ -268,7 +268,7 @@ class Composition:
         return filled
 
     def part(self, slot: str) -> Any:
-        """Build one part."""
+        """Build the part of a slot: "oracle", "schedule" or "update"."""
         part, values = self.parts[slot], self.values[slot]
         return part(**values) if isinstance(part, type) else dataclasses.replace(part, **values) if values else part
 

@@ -138,7 +138,10 @@ class Context:
         return xp.concat([*copies, *(t[:, None, None] * u + origin for u in directions)], axis=1)
 
     def antithetic_points(self, x: Array, t: Array, u: Array, widths: Array | None, centers: int) -> Array:
-        """Return `centers` copies of x (B, d), then x + t*w*u for each u (B, m, d), then x - t*w*u. None: w is 1."""
+        """Return (B, n, d): `centers` copies of x (B, d), then x + t*w*u for each u of (B, m, d), then x - t*w*u.
+
+        w is `widths` (B, d), or 1 if that is None.
+        """
         moves = u if widths is None else u * widths[:, None, :]
         return self.sample_points(x, t, [moves, -moves], centers)
 

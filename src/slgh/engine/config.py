@@ -247,7 +247,7 @@ def make_config(
 
 
 def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
-    """Return the bounds, or raise if the start is outside."""
+    """Return the bounds, or raise if a start x (B, d) is outside them."""
     box = None if bounds is None else read_bounds(bounds, x.shape[1], x.dtype)
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
         b, i = np.argwhere(outside)[0]

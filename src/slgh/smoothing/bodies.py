@@ -228,7 +228,7 @@ def index_values(node: Any, room: list[int]) -> list[dict[Any, int]]:
 
 
 def explicit_body(expression: Any, formula: Formula) -> Body:
-    """Return the body of an expression in plain variables, or in components of the vector: the index has one value."""
+    """Return the body of an expression without an index: in plain variables, or in fixed components of the vector."""
     check_time()
     if formula.vector is not None:
         own = {int(a.indices[0]): a for a in expression.atoms(sp.Indexed)}

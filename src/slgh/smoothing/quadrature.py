@@ -85,7 +85,7 @@ class Quadrature:
         return t * self.trace(x, t)
 
     def error(self, x: Any, t: Any) -> Any:
-        """Return an estimate of the error of F(x, t), (...): the difference to a rule with half the nodes."""
+        """Estimate the error of F(x, t), (...), by the difference from a rule with half as many nodes per axis."""
         x, t, xp = self._read(x, t)
         values, _, w = self._at_nodes(x, t, max(1, self._nodes_per_axis(x) // 2))
         return xp.abs(self.value(x, t) - self._integrate(values, w, xp))

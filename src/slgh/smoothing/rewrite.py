@@ -231,7 +231,7 @@ def sign_of_line(form: Any, z: Variables, zero: int = 0) -> Any:
 def sign_of_number(number: Any) -> int | None:
     """Return the sign of a number or of a symbolic constant, or None if it is unknown.
 
-    SymPy's assumptions fail if digits cancel, as in 1 - pi/3 + ...; then the value decides.
+    SymPy's assumptions cannot decide if digits cancel, as in 1 - pi/3 + ... Then the sign is that of the value.
     """
     if number.is_positive or number.is_negative:
         return 1 if number.is_positive else -1

@@ -36,10 +36,10 @@ def philox(counter: list[Any], key: tuple[Any, Any], rounds: int = 10) -> list[A
 
 
 def philox_words(key: Tensor, k: Tensor, tag: int, blocks: int) -> list[Tensor]:
-    """Return four tensors of words, (B, blocks) each, for the problems with `key` (B, 4).
+    """Return four tensors of random 32-bit words, (B, blocks) each, for iteration k of the problems with `key` (B, 4).
 
     The columns of `key` are two words of the seed, the problem's number, and the iteration in which the problem began.
-    Its noise is that of its own k-th iteration.
+    Iterations are counted from there, so the words do not depend on when the problem began.
     """
     block = torch.arange(blocks, device=key.device)[None, :]
     problem, own = key[:, 2:3], k - key[:, 3:]

@@ -140,7 +140,7 @@ class Tilted:
         return self.F.dt(x, t)
 
     def values(self, x: Any, xi: Any = 0.0) -> Any:
-        """The function as zeroth-order methods evaluate it."""
+        """Return the values for zeroth-order methods: at t = 0, with the error added."""
         return self.value(x, 0 * x[..., 0], xi) + self.error(x)
 
 
