@@ -144,7 +144,7 @@ def test_auto_takes_values_unless_told_to_differentiate() -> None:
 
 
 def test_compiled_is_checked() -> None:
-    with pytest.raises(ValueError, match="not possible here: on_nonfinite='raise' looks at every value"):
+    with pytest.raises(ValueError, match="not possible here: on_nonfinite='raise' checks every value"):
         CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), compiled=True, on_nonfinite="raise")
     with pytest.raises(TypeError, match="`compiled` must be True, False or None"):
         CASES["zoslgh_d"].run(jnp.ones(4), compiled="yes")

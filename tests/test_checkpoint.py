@@ -227,7 +227,7 @@ def test_a_checkpoint_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for size in (0, 10, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match="is not a whole checkpoint"):
+        with pytest.raises(ValueError, match="is not a complete checkpoint"):
             CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
         assert file.read_bytes() == whole[:size], "it is unchanged"
 
@@ -235,7 +235,7 @@ def test_a_checkpoint_that_is_cut_short_is_an_error(tmp_path: Path) -> None:
 def test_any_other_file_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("not a checkpoint")
-    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+    with pytest.raises(ValueError, match="is not a complete checkpoint"):
         CASES["zoslgh_r"].run(starts(1)[0], checkpoint=file)
     assert file.read_text() == "not a checkpoint"
 
@@ -293,7 +293,7 @@ def test_a_disk_that_fills_up_does_not_end_the_run(tmp_path: Path, monkeypatch: 
         write(*args)
 
     monkeypatch.setattr(snapshot, "write", full)
-    with pytest.warns(RuntimeWarning, match="the last whole checkpoint stays") as warned:
+    with pytest.warns(RuntimeWarning, match="the last complete checkpoint stays") as warned:
         result = case.run(starts(1)[0], checkpoint=slgh.Checkpoint(path=file, every_iterations=1))
     assert len(warned) == 1
     assert_same(result, whole)

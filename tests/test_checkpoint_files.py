@@ -32,7 +32,7 @@ ODD_VALUES: list[Any] = [None, "x", -1, 0.5, True, [], [1], {}, 2**70]
 CASE = CASES["zoslgh_r"]
 X0 = starts(1)[0]
 EVERY = {"every_iterations": 1}
-DAMAGED = "is not a whole checkpoint .*Move it away to start anew"
+DAMAGED = "is not a complete checkpoint .*Move it away to start anew"
 
 
 # --- path

@@ -935,7 +935,7 @@ def test_what_a_kept_run_refuses(folder: Path) -> None:
     assert "kept holds a checkpoint, but" in refuse("minimize", *command)
     (folder / "kept" / "run.json").write_text(whole)
     (folder / "kept" / "checkpoint.npz").write_bytes(b"PK nonsense")
-    assert "is not a whole checkpoint" in refuse("minimize", *command)
+    assert "is not a complete checkpoint" in refuse("minimize", *command)
     (folder / "file").write_text("")
     assert "--run: file" in refuse("minimize", "x**2", "--x0", "1", "--run", "file")
 

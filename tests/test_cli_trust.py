@@ -418,7 +418,7 @@ def test_no_image_weight_or_attack_is_unpickled(folder: Path) -> None:
     assert "is not a complete .npz file of numbers" in refused
     attack = ["attack", "--data", "mnist", "--images", "1", "--max-queries", "40"]
     write_pickle(Path("weights.npz"), "conv1_kernel")
-    assert "is not a whole .npz of numbers" in refuse(*attack, "--weights", "weights.npz")
+    assert "is not a complete .npz of numbers" in refuse(*attack, "--weights", "weights.npz")
     write_pickle(Path("begun.npz"), "header", "a.x")
     assert "begun.npz" in refuse(*attack, "--run", "begun.npz")
     assert not (folder / "hacked").exists()

@@ -329,8 +329,8 @@ def test_an_archive_without_the_batch_is_refused(tmp_path: Path, few: None) -> N
 @pytest.mark.parametrize(
     ("arrays", "match"),
     [
-        ({"x": np.zeros((20, 28, 28), np.uint8)}, r"not a whole .npz with x and y \(.*y"),
-        ({"x": np.array([None] * 20), "y": np.zeros(20, np.uint8)}, "not a whole .npz with x and y .*allow_pickle"),
+        ({"x": np.zeros((20, 28, 28), np.uint8)}, r"not a complete .npz with x and y \(.*y"),
+        ({"x": np.array([None] * 20), "y": np.zeros(20, np.uint8)}, "not a complete .npz with x and y .*allow_pickle"),
         ({"x": np.zeros((20, 784), np.uint8), "y": np.zeros(20, np.uint8)}, r"x has shape \(20, 784\)"),
         ({"x": np.zeros((20, 32, 32), np.uint8), "y": np.zeros(20, np.uint8)}, r"must have shape \(N, 1, 28, 28\)"),
         ({"x": np.zeros((20, 28, 28)), "y": np.zeros(20, np.uint8)}, "`images` must be .* uint8.* got float64"),

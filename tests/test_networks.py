@@ -228,14 +228,14 @@ def test_wrong_values_are_refused(tmp_path: Path) -> None:
     refused(tmp_path, good | {"dense3.bias": torch.zeros(10, dtype=torch.int64)}, "dense3.bias must be floats")
     refused(tmp_path, good | {"dense3.bias": torch.full((10,), torch.nan)}, "dense3.bias must be finite")
     pickled = keras_layout(good, "mnist") | {"dense3_bias": np.array([None] * 10)}
-    refused(tmp_path, pickled, "is not a whole .npz of numbers", keras=True)
+    refused(tmp_path, pickled, "is not a complete .npz of numbers", keras=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x00" * 100, b"PK\x03\x04 and no more"])
 def test_a_file_that_is_neither_is_refused(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     file.write_bytes(content)
-    with pytest.raises(ValueError, match=r"`weights` .*(is neither|is not a whole .npz)"):
+    with pytest.raises(ValueError, match=r"`weights` .*(is neither|is not a complete .npz)"):
         network("mnist", weights=file)
 
 

@@ -153,7 +153,7 @@ def test_quadrature_is_blurred_instead() -> None:
         ({"frames": 1}, "`frames` must be an integer >= 2"),
         ({"points": 1}, "`points` must be an integer >= 2"),
         ({"paths": [path([[0.0]])]}, r"x of shape \(k, 2\)"),
-        ({"minimizers": [1.0, 2.0]}, r"`minimizers` must have shape \(n, 2\), as `box` has it; got \(2,\)"),
+        ({"minimizers": [1.0, 2.0]}, r"`minimizers` must have shape \(n, 2\), like `box`; got \(2,\)"),
         ({"minimizers": [[1.0]]}, r"got \(1, 1\)"),
         ({"F": lambda x: x}, r"`F` must map points \(1000, 2\) to values \(1000,\)"),
     ],

@@ -262,7 +262,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"belongs to another run: its {what} is"):
             short(checkpoint=file, **other)
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="is not a whole checkpoint"):
+    with pytest.raises(ValueError, match="is not a complete checkpoint"):
         short(checkpoint=file)
 
 

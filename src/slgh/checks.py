@@ -1,8 +1,8 @@
 """Checks of arguments, with one wording for all of them.
 
 Every error about an argument begins with the argument's name in backticks. Messages put other arguments in backticks
-too, alone or with a value: `max_iter`, `step='theory'`. The command line relies on both: it tells such errors from
-defects, and replaces what is in backticks by its options.
+too, alone or with a value: `max_iter`, `step='theory'`. The command line relies on both: it separates such errors
+from defects, and replaces what is in backticks by its options.
 """
 
 from __future__ import annotations

@@ -260,7 +260,7 @@ def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
     if parallel and isinstance(functions, Vectorized):
         raise ValueError("`workers` evaluate one point at a time, `vectorized` functions many: pass one of the two.")
-    needs_python = "on_nonfinite='raise' looks at every value" if config.raise_nonfinite else ""
+    needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if parallel:
         needs_python = "workers call fun from Python"
     differences = config.step.method.oracle.asks == "values" and not tf32

@@ -242,7 +242,7 @@ def _message(outcome: list[Outcome], finished: Sequence[FinishedHomotopy]) -> st
     messages = [text]
     for number, (rows, run, remark) in enumerate(finished):
         if number:
-            messages.append(f"Once more, with a wider look, for the {rows.size} that the first homotopy did not fool.")
+            messages.append(f"A wider homotopy followed for the {rows.size} images that the first one did not fool.")
         if not (run.status == Status.WATCHED).all():
             messages.append(run.message)
         messages.append(remark)

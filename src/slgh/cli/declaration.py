@@ -64,7 +64,7 @@ ATTACK_TABLES = HelpPanel(7, "Attack (mnist, cifar10)", Role.ARGUMENT)
 PASSED = (Role.ARGUMENT, Role.LIMIT, Role.EXECUTION)
 """Roles of options that are passed to the library unchanged."""
 
-KEPT = (Role.PROBLEM, Role.CODE, Role.PARAMETER, Role.ARGUMENT, Role.LIMIT)
+STORED = (Role.PROBLEM, Role.CODE, Role.PARAMETER, Role.ARGUMENT, Role.LIMIT)
 """Roles of options that identify a run and are stored with it."""
 
 

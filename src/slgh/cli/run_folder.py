@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, get_args, get_origin
 
-from slgh.cli.declaration import KEPT, Declaration, Role, declared
+from slgh.cli.declaration import STORED, Declaration, Role, declared
 from slgh.cli.errors import fail, shorten
 from slgh.cli.options import MinimizeOptions
 from slgh.cli.report import as_dict, at_start
@@ -38,7 +38,7 @@ MAX_BYTES = 8 * 2**20
 LARGEST_INTEGER = int(sys.float_info.max)
 """Largest integer that can be compared with limits, which are floats."""
 
-KEPT_OPTIONS = {name: each for name, each in declared(MinimizeOptions).items() if each.role in KEPT}
+KEPT_OPTIONS = {name: each for name, each in declared(MinimizeOptions).items() if each.role in STORED}
 
 FIELDS: dict[str, Any] = {
     "format": int,

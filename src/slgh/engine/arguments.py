@@ -78,7 +78,7 @@ def refuse_foreign_names(params: dict[str, Any]) -> None:
     """Raise for names that other libraries use, with the name that slgh uses."""
     for name in params:
         if name in OTHER_NAMES:
-            raise TypeError(f"`{name}` is called {OTHER_NAMES[name]} here.")
+            raise TypeError(f"`{name}` is not an argument of slgh. Did you mean {OTHER_NAMES[name]}?")
         if name in NOT_HERE:
             raise TypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
 

@@ -194,7 +194,7 @@ def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         raise ValueError(
-            f"`checkpoint` {os.fsdecode(path)!r} is not a whole checkpoint ({reason}). {ADVICE}"
+            f"`checkpoint` {os.fsdecode(path)!r} is not a complete checkpoint ({reason}). {ADVICE}"
         ) from error
 
 

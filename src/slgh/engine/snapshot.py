@@ -130,8 +130,8 @@ class Saver:
             if not self.warned:
                 self.warned = True
                 _warn(
-                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last whole "
-                    "checkpoint stays."
+                    f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last "
+                    "complete checkpoint stays."
                 )
         self.last_time, self.last_k = time.monotonic(), meta.k
         return not self.failure

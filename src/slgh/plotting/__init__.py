@@ -1,1 +1,1 @@
-"""What a run looks like: tables, plots, and the page."""
+"""Tables, plots, and the page."""

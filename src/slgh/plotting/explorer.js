@@ -173,7 +173,7 @@
     };
   }
 
-  /** The angle from which f is best looked at: from where it is low, a little aslant. */
+  /** The best viewing angle: from the side where f is low, a little aslant. */
   function lowSideOf({ axes, t, size, above }) {
     const f = above.subarray((t.length - 1) * size);
     const { color } = scaleOf(f);
@@ -268,7 +268,7 @@
     return [traces, layout];
   }
 
-  /** The values of F that the colors stand for, beside the map or where it is narrow below. */
+  /** Color bar with the values of F, beside the map, or below it on a narrow page. */
   function barOf(scale, narrow) {
     const ticks = [0, 0.25, 0.5, 0.75, 1];
     const bar = {
@@ -600,7 +600,7 @@
       this.update();
     }
 
-    /** From where it stands to the end, from the start if it has ended; a step at a time where motion is unwelcome. */
+    /** Play from the current iteration to the end, or from the start if it has ended. With reduced motion, move one step. */
     async play() {
       const from = this.k < this.last ? this.k : 0;
       if (CALM.matches) {
@@ -619,7 +619,7 @@
       }
     }
 
-    /** Bring controls, texts and plots to where things stand. */
+    /** Update controls, texts and plots to the current state. */
     update() {
       const { t } = this;
       this.sliders.t.value = Math.round(positionOf(this.problem, t) * FINE);
@@ -628,11 +628,11 @@
       // Nobody wants sixty announcements a second.
       this.outputs.status.setAttribute("aria-live", this.replay ? "off" : "polite");
       this.outputs.picture.textContent = `Picture: F(x, ${show(t)})${t === 0 ? " = f(x)" : ""}.`;
-      if (this.path) this.tell();
+      if (this.path) this.showIteration();
       return this.refresh();
     }
 
-    tell() {
+    showIteration() {
       const { path, k, last } = this;
       const x = [...path.x.subarray(k * this.problem.axes.length, (k + 1) * this.problem.axes.length)].map(show);
       const at = `${path.iteration[k]} of ${path.iteration[last]}`;

@@ -116,14 +116,14 @@ def _dimension(box: Box, paths: Sequence[Path]) -> int:
             raise ValueError(f"`box` must have finite intervals (low, high) with low < high, got ({low}, {high}).")
     for path in paths:
         if path.x.shape[1:] != (d,):
-            raise ValueError(f"`paths` must have x of shape (k, {d}), as `box` has it; got {path.x.shape}.")
+            raise ValueError(f"`paths` must have x of shape (k, {d}), like `box`; got {path.x.shape}.")
     return d
 
 
 def _known(minimizers: Any, d: int) -> Floats:
     known = np.asarray(minimizers, float)
     if known.ndim != 2 or known.shape[1] != d:
-        raise ValueError(f"`minimizers` must have shape (n, {d}), as `box` has it; got {known.shape}.")
+        raise ValueError(f"`minimizers` must have shape (n, {d}), like `box`; got {known.shape}.")
     return known
 
 

@@ -67,7 +67,7 @@ class Path:
         return self.take(rows if rows.size else np.arange(1))
 
     def framed(self) -> NDArray[np.float64]:
-        """Return the points (n, d) that a picture must have in view: all, or those of "auto" that tell its story.
+        """Return the points (n, d) that a picture must show: all, or for "auto" the homotopies and the ends.
 
         Trial points of local searches, and restarts from random points, may be far away from anything of interest.
         """

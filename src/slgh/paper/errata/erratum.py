@@ -18,7 +18,7 @@ TEXTS: dict[str, dict[str, Any]] = read_toml("slgh.paper.errata", "errata.toml")
 
 
 class Measurement(NamedTuple):
-    """Numbers found, for JSON, and two table cells: the result of the paper's reading, and of ours."""
+    """Numbers found, for JSON, and two table cells: the result of the paper's reading, and of slgh's."""
 
     found: dict[str, Any]
     as_printed: str

@@ -88,7 +88,7 @@ def consistent(table: PaperTable, row: TableRow) -> bool:
 
 @erratum("digits")
 def digits(tick: Tick, *, slow: bool = True) -> Measurement:
-    """Count the numbers of Table 5, and of a row of Table 4 (`slow`), equal to ours rounded or truncated."""
+    """Count the numbers of Table 5, and of a row of Table 4 (`slow`), equal to those of slgh, rounded or truncated."""
     rows = [(HIMMELBLAU, row) for row in HIMMELBLAU.rows]
     rows += [(ROSENBROCK, ROSENBROCK.row("SLGH_r 0.995"))] if slow else []
     counts, n = np.zeros(3, int), 0

@@ -110,8 +110,8 @@ class PaperTable:
 
     def compare(self, outcomes: Sequence[RowOutcome]) -> Table:
         """The paper's table beside the measured numbers."""
-        over = "" if self.closed_form else f"; ours: median and 95 % interval over {self.seeds} seeds"
-        headings = ("method", "paper (x, y)", "paper f", "ours (x, y)", "ours f", "verdict")
+        over = "" if self.closed_form else f"; slgh: median and 95 % interval over {self.seeds} seeds"
+        headings = ("method", "paper (x, y)", "paper f", "slgh (x, y)", "slgh f", "verdict")
         rows = []
         for o in outcomes:
             verdict = judge(self, o.row, o.x, o.fun)

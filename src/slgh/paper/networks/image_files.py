@@ -95,7 +95,7 @@ def _read_npz(path: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
         with open(path, "rb") as file:
             found = read_arrays(file, "x", "y")
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, KeyError, MemoryError) as error:
-        raise _wrong(path, f"not a whole .npz with x and y ({_first_line(error)})") from error
+        raise _wrong(path, f"not a complete .npz with x and y ({_first_line(error)})") from error
     if found["x"].ndim not in (3, 4):
         raise _wrong(path, f"x has shape {found['x'].shape}, not (N, H, W) or (N, H, W, C)")
     return channels_first(found["x"]), found["y"]

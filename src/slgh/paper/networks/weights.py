@@ -38,7 +38,7 @@ def read_weights(path: Path, name: str, networks: Mapping[str, Shapes]) -> dict[
         found = safetensors().torch.load(content)
     except safetensors().SafetensorError as error:
         raise ValueError(
-            f"`weights` must be a safetensors file or an .npz, whole; {str(path)!r} is neither ({error})."
+            f"`weights` must be a safetensors file or an .npz, and complete; {str(path)!r} is neither ({error})."
         ) from error
     _check_weights(path, name, found, networks)
     return found
@@ -49,7 +49,7 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             return {key: torch.from_numpy(file[key]) for key in file.files}
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, MemoryError) as error:
-        raise ValueError(f"`weights` {str(path)!r} is not a whole .npz of numbers ({error}).") from error
+        raise ValueError(f"`weights` {str(path)!r} is not a complete .npz of numbers ({error}).") from error
 
 
 def _check_weights(path: Path, name: str, found: Mapping[str, Tensor], expected: Mapping[str, Shapes]) -> None:
