@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from slgh import checks
+from slgh.engine.interrupts import deferred_interrupts
 
 Call = Callable[[tuple[Any, ...]], Any]
 Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Generator[tuple[int, Any], None, None]]
@@ -46,25 +47,6 @@ def _exit_with_parent(parent_id: int) -> None:
         if parent is not None and wait([parent.sentinel], timeout=POLL_SECONDS):
             break
     os._exit(1)
-
-
-@contextmanager
-def _interrupts_deferred() -> Iterator[None]:
-    """Hold Ctrl-C back while processes are started, and raise it afterwards.
-
-    Otherwise Ctrl-C could be lost in a fork hook, or kill a worker that does not yet ignore it.
-    """
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
-        yield
-        return
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if pressed:
-            signal.raise_signal(signal.SIGINT)
 
 
 def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -161,7 +143,8 @@ class _Pool:
         starts = range(0, len(items), size)
         futures: list[Future[list[Any]]] = []
         try:
-            with _interrupts_deferred():
+            # Otherwise Ctrl-C could be lost in a fork hook, or kill a worker that does not yet ignore it.
+            with deferred_interrupts():
                 futures += [self.executor.submit(_run_chunk, items[start : start + size]) for start in starts]
             for start, future in zip(starts, futures, strict=True):
                 yield from enumerate(future.result(), start)

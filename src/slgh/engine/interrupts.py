@@ -1,9 +1,11 @@
-"""Ctrl-C, held back until the state of the run is consistent."""
+"""Ctrl-C, held back until the state of the run is consistent, or until worker processes have started."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, ClassVar
 
@@ -21,7 +23,8 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.pending = False
-        self.in_user_code = False
+        """True if Ctrl-C was pressed in the library's code."""
+        self._in_user_code = False
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
@@ -47,20 +50,37 @@ class Interrupts:
 
     def enter_user_code(self) -> None:
         """Let Ctrl-C raise KeyboardInterrupt from now on. Raise it now if Ctrl-C is pending."""
-        self.in_user_code = True
+        self._in_user_code = True
         if self.pending:  # pressed before the line above
             raise KeyboardInterrupt
 
     def leave_user_code(self) -> None:
         """Hold Ctrl-C back from now on."""
-        self.in_user_code = False
+        self._in_user_code = False
 
     def clear(self) -> None:
         """Forget a Ctrl-C that the run has reacted to."""
-        self.in_user_code = self.pending = False
+        self._in_user_code = self.pending = False
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.in_user_code:
-            self.in_user_code = False  # a second Ctrl-C must not interrupt the handling of the first
+        if self._in_user_code:
+            self._in_user_code = False  # a second Ctrl-C must not interrupt the handling of the first
             raise KeyboardInterrupt
         self.pending = True
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back in this block, whatever its handler, and raise it afterwards."""
+    # None: the handler was installed outside Python, and could not be restored.
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is None:
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
