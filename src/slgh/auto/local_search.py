@@ -138,6 +138,10 @@ class _SearchObjective:
         """Number of evaluations in a row that have changed f by no more than rounding."""
         self.eps = float(np.finfo(region.dtype).eps)
 
+    def begin_descent(self) -> None:
+        """Count stalled evaluations from 0 again."""
+        self.stalled = 0
+
     def request(self, points: Floats, *, gradient: bool = False, is_step: bool = False) -> Evaluating[Floats]:
         """Evaluate f, or its gradient, at points (n, d). Raise BudgetSpent if they are too many."""
         if len(points) > self.left:
@@ -241,7 +245,7 @@ def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evalua
     def descend(
         evaluate: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0
     ) -> Evaluating[None]:
-        f.stalled = 0
+        f.begin_descent()
         solver = lbfgsb(
             (f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance, reach=REACH / UNIT
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -134,24 +133,30 @@ class Pointwise:
     ----------
     derived
         True if `grad` is the backend's automatic derivative of `fun`.
+    mappers
+        Workers for each of `calls`. Empty, the default: a loop in this process.
     """
 
     def __init__(
-        self, backend: Backend, fun: Any, grad: Callable[..., Any] | None, args: tuple[Any, ...], *, derived: bool
+        self,
+        backend: Backend,
+        fun: Any,
+        grad: Callable[..., Any] | None,
+        args: tuple[Any, ...],
+        *,
+        derived: bool,
+        mappers: Sequence[Mapper] = (),
     ) -> None:
         self.backend, self.fun, self.grad, self.args, self.derived = backend, fun, grad, args, derived
         self.calls: list[Call] = [PointCall(backend.without_gradients(fun), args)]
+        """Calls of fun and, if there is one, of grad."""
         if grad is not None:
             self.calls.append(PointCall(grad, args))
-        """Calls of fun and, if there is one, of grad."""
-        self._mappers: list[Mapper] = []
-        """Workers for each of the calls. Empty: a loop in this process."""
+        self._mappers = mappers
 
     def with_workers(self, mappers: list[Mapper]) -> Pointwise:
         """Return the same functions, called by workers: one mapper for each of `calls`."""
-        functions = copy(self)
-        functions._mappers = mappers
-        return functions
+        return Pointwise(self.backend, self.fun, self.grad, self.args, derived=self.derived, mappers=mappers)
 
     def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
@@ -227,7 +232,8 @@ class Objective:
     ) -> None:
         self.functions, self.backend, self.data = functions, backend, data
         self.raise_nonfinite = raise_nonfinite
-        # Rows of the last request and their data. The next request is mostly for the same rows.
+        # The last request's rows, and their data. The next request mostly has the same array of rows. Requests never
+        # change that array, so the identity test in `__call__` is enough.
         self._rows: NDArray[np.intp] | None = None
         self._data = data
 

@@ -30,6 +30,10 @@ class Counter:
     def __init__(self, nfev: int = 0, njev: int = 0) -> None:
         self.nfev, self.njev = nfev, njev
 
+    def reset(self, nfev: int, njev: int) -> None:
+        """Return to the numbers of the last complete iteration."""
+        self.nfev, self.njev = nfev, njev
+
     def add(self, query: Query, points: int | None = None) -> None:
         """Count the points of a query or, if it was interrupted, the `points` of all problems that were begun."""
         # Evaluations are counted per problem, so round up.
@@ -66,7 +70,7 @@ class Answers:
         self.received[index] = value
 
     def clear(self) -> None:
-        """Forget all answers: the iteration is complete."""
+        """Forget the answers of a complete iteration. Those of a checkpoint stay until they are used."""
         self._complete = []
 
     def replay(self, query: Query) -> Array | None:

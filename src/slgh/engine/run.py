@@ -167,7 +167,7 @@ class Run:
     def _commit(self, state: RunState) -> None:
         """Accept the state after a complete iteration. If the next one fails, it is repeated from here."""
         self.state = state
-        self.counter.nfev, self.counter.njev = state.nfev, state.njev
+        self.counter.reset(state.nfev, state.njev)
         self.answers.clear()
 
     def _iterate(self, last: int | None) -> Generator[Request, Any, None]:
@@ -236,7 +236,7 @@ class Run:
         """Evaluate the start, so that the best point is never worse."""
         config, backend = self.config, self.config.backend
         for rows in slices(np.arange(len(config.x0)), config.batch_size):
-            self.counter.nfev = 0
+            self.counter.reset(self.state.nfev, self.state.njev)  # counts are per problem, so each slice starts anew
             x = backend.native(config.inside(self.state.full.x[rows]))
             values = backend.host((yield from self._evaluate(Query("fun", x[:, None, :]), rows)))[:, 0]
             values = values if config.step.watch is None else values[:, 0]
@@ -499,7 +499,7 @@ class Run:
         shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in first.watch), strict=True))
         shapes["x"] = first.x.shape
         self.state = state = snapshot.load_state(meta, arrays, self.state)
-        self.counter.nfev, self.counter.njev = meta.nfev, meta.njev
+        self.counter.reset(meta.nfev, meta.njev)
         self._seconds, self._masked = meta.seconds, meta.masked
         group = partial(snapshot.group_of, arrays)
         self.recorder.load(
