@@ -14,13 +14,12 @@ from slgh.backends import backend_of
 from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.compiled_step import Advance
 from slgh.engine.config import make_config
 from slgh.engine.executors import is_parallel, open_workers
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
-from slgh.engine.requests import INTERRUPTED
+from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
 from slgh.engine.snapshot import open_checkpoint
 from slgh.method import Method, ObjectiveTraits
@@ -289,9 +288,9 @@ def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: In
                 result: Result = end.value
                 return result
             try:
-                interrupts.enter_user_code()
+                interrupts.enter_user_code()  # raises KeyboardInterrupt if Ctrl-C is pending
                 if isinstance(request, Advance):
-                    interrupts.leave_user_code()
+                    interrupts.leave_user_code()  # a block on the device is never interrupted
                     answer = run.advance_block(request)
                 else:
                     answer = objective(request)

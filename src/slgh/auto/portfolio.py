@@ -19,7 +19,8 @@ from slgh.auto.local_search import UNIT, SearchRegion, local_search
 from slgh.auto.replay_log import Evaluating, Evaluation, PhaseOutcome, ReplayLog
 from slgh.engine.arguments import PHASES
 from slgh.engine.config import RunConfig
-from slgh.engine.run import Request, Run
+from slgh.engine.requests import Request
+from slgh.engine.run import Run
 from slgh.engine.termination import Status, first_counters
 from slgh.result import Phase
 

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends.protocols import Carry, CompiledLoop, Inputs, NoiseSource, Records
-from slgh.engine.compiled_step import Advance, CompiledStep
+from slgh.engine.compiled_step import CompiledStep
 from slgh.engine.config import RunConfig
 from slgh.engine.history import HistoryRow
 from slgh.engine.objective import Vectorized
 from slgh.engine.python_loop import Advanced
 from slgh.engine.recorder import Recorder
+from slgh.engine.requests import Advance
 from slgh.engine.state import RunState
 from slgh.engine.static_args import partition
 from slgh.engine.step import map_leaves

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from slgh.backends.masking import AssumeFinite, Masked, where
 from slgh.backends.protocols import Carry, Inputs, LoopProgram
@@ -18,16 +18,6 @@ from slgh.engine.step import Info, StepConfig, map_leaves, step
 from slgh.engine.termination import Status, counted, status_after
 from slgh.method import Method
 from slgh.protocols import Array, Noise, Query, StepState, Watch
-
-
-class Advance(NamedTuple):
-    """Request to run n iterations of a compiled loop, starting with the k-th."""
-
-    carry: Carry
-    k: int
-    n: int
-    stride: int
-    """Iterations that are multiples of this are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,14 @@
-"""Requests to evaluate the user's function, and the answers that a resumed run can use again."""
+"""Requests of a run to its driver, the count of evaluations, and the answers that a resumed run can use again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.backends.protocols import Carry
 from slgh.protocols import Array, Query
 
 INTERRUPTED: Any = object()
@@ -22,6 +23,20 @@ class Evaluate(NamedTuple):
     """Problems that the points belong to."""
     answers: Answers
     """Record that single values are added to as they arrive, so that an exception does not lose them."""
+
+
+class Advance(NamedTuple):
+    """Request to run n iterations of a compiled loop, starting with the k-th."""
+
+    carry: Carry
+    k: int
+    n: int
+    stride: int
+    """Iterations that are multiples of this are recorded."""
+
+
+Request: TypeAlias = Evaluate | Advance
+"""What a run asks its driver for."""
 
 
 class Counter:

@@ -9,20 +9,19 @@ import dataclasses
 import time
 from collections.abc import Generator
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slgh.engine import checkpoint, snapshot
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
-from slgh.engine.compiled_step import Advance
 from slgh.engine.config import RunConfig
 from slgh.engine.objective import Pointwise, Vectorized
 from slgh.engine.python_loop import PythonLoop
 from slgh.engine.recorder import Position, Recorder
 from slgh.engine.report import Ending, report
-from slgh.engine.requests import INTERRUPTED, Answers, Counter, Evaluate
+from slgh.engine.requests import INTERRUPTED, Advance, Answers, Counter, Evaluate, Request
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
 from slgh.engine.termination import Status, status_after
@@ -30,7 +29,7 @@ from slgh.oracles import Antithetic
 from slgh.protocols import Query
 from slgh.result import Phase, Result
 
-Request: TypeAlias = Evaluate | Advance
+T = TypeVar("T")
 
 
 class Strategy(Protocol):
@@ -132,7 +131,9 @@ class Run:
         self.answers = Answers()  # answers of an incomplete iteration are in the checkpoint
         return (yield from self._report())
 
-    def _answered(self, queries: Generator[Any, Any, Any], rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
+    def _answered(
+        self, queries: Generator[Query | Advance, Any, T], rows: NDArray[np.intp]
+    ) -> Generator[Request, Any, T]:
         """Pass on queries as requests, or answer them from a checkpoint, and count evaluations.
 
         Ctrl-C raises Stop. Returns what the generator `queries` returns.
@@ -142,7 +143,8 @@ class Run:
             try:
                 query = queries.send(answer)
             except StopIteration as end:
-                return end.value
+                returned: T = end.value
+                return returned
             if isinstance(query, Advance):
                 answer = yield query
                 if answer is INTERRUPTED:
