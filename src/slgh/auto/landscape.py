@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from slgh.auto.replay_log import Evaluating, Evaluation, Floats
+from slgh.auto.evaluation import Evaluating, Evaluation, Floats
 
 POINTS = 16
 """Points per line, the start included."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.auto.evaluation import Evaluating, Evaluation, Floats
 from slgh.auto.model_search import search
 from slgh.auto.quasi_newton import lbfgsb
-from slgh.auto.replay_log import Evaluating, Evaluation, Floats
 from slgh.engine import bad_values
 
 UNIT = 0.4

@@ -17,9 +17,8 @@ import math
 from collections.abc import Generator
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from slgh.auto.evaluation import Floats
 
 GOOD_RATIO = 0.7
 """Actual over predicted decrease of f above which the ball may grow."""

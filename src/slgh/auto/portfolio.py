@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.auto.defaults import choose_pace
+from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.landscape import Landscape, affordable_lines, check_landscape
 from slgh.auto.local_search import UNIT, SearchRegion, local_search
-from slgh.auto.replay_log import Evaluating, Evaluation, PhaseOutcome, ReplayLog
+from slgh.auto.replay_log import PhaseOutcome, ReplayLog
 from slgh.engine.arguments import PHASES
+from slgh.engine.checkpoint import Arrays
 from slgh.engine.config import RunConfig
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
@@ -306,11 +308,11 @@ class Portfolio:
             return ()
         return tuple(Phase(name, start, end) for start, (name, end) in zip(starts, ends, strict=True) if start < end)
 
-    def save(self) -> dict[str, NDArray[Any]]:
+    def save(self) -> Arrays:
         """Return the arrays that `load` continues from."""
         return self.log.save() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
 
-    def load(self, arrays: dict[str, NDArray[Any]], d: int) -> None:
+    def load(self, arrays: Arrays, d: int) -> None:
         """Continue from the arrays of `save`, for d variables."""
         self.log.load(arrays, d)
         for phase, note, *_ in arrays["numbers"].tolist():

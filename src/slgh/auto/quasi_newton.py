@@ -10,9 +10,8 @@ from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from slgh.auto.evaluation import Floats
 
 EPS = float(np.finfo(float).eps)
 
@@ -45,6 +44,7 @@ def lbfgsb(
     reach
         Maximum move of a variable in one step. It doubles when a step that was cut to it has lowered f.
     """
+    # SciPy's private module. It is imported here, so that a SciPy without it fails in local searches only.
     from scipy.optimize import _lbfgsb
 
     setulb: Any = _lbfgsb.setulb  # its stub requires arrays where it takes numbers
@@ -55,6 +55,7 @@ def lbfgsb(
     lower, upper = np.where(bounded_low, low, 0.0), np.where(bounded_high, high, 0.0)
     x = np.clip(x, low, high)
     f, g = 0.0, np.zeros(n)
+    # The routine's memory, in the sizes that it requires.
     work, integers = np.zeros(2 * m * n + 5 * n + 11 * m * m + 8 * m), np.zeros(3 * n, np.int32)
     task, line_task = np.zeros(2, np.int32), np.zeros(2, np.int32)
     saved = np.zeros(4, np.int32), np.zeros(44, np.int32), np.zeros(29)

@@ -2,32 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from slgh.auto.evaluation import Floats
 from slgh.engine.arguments import PHASES
-from slgh.engine.checkpoint import expect
-
-Floats: TypeAlias = NDArray[np.float64]
-
-
-class Evaluation(NamedTuple):
-    """Evaluations that a phase needs."""
-
-    points: Floats
-    """(n, d)."""
-    gradient: bool = False
-    """The answer is the gradients (n, d) if True, else the values (n,)."""
-    is_step: bool = False
-    """True if the first point is an iterate of a local search."""
-
-
-T = TypeVar("T")
-Evaluating: TypeAlias = Generator[Evaluation, Floats, T]
-"""A computation that yields evaluations, receives their answers, and returns a T."""
+from slgh.engine.checkpoint import Arrays, expect
 
 
 class PhaseOutcome(NamedTuple):
@@ -84,18 +65,19 @@ class ReplayLog:
         self._answers.append(answer)
         return answer
 
-    def save(self) -> dict[str, NDArray[Any]]:
+    def save(self) -> Arrays:
         """Return the arrays that `load` continues from."""
         ended, log = self.outcomes + self._to_skip, self._answers + self._to_repeat
+        numbers = [(PHASES.index(o.phase), o.note, o.left, o.nit) for o in ended]
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
-            "numbers": np.array([(PHASES.index(o.phase), *o[3:]) for o in ended], np.int64).reshape(-1, 4),
+            "numbers": np.array(numbers, np.int64).reshape(-1, 4),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
         }
 
-    def load(self, arrays: dict[str, NDArray[Any]], d: int | None = None) -> None:
+    def load(self, arrays: Arrays, d: int | None = None) -> None:
         """Continue from the arrays of `save`, for d variables."""
         n = len(arrays["fun"])
         expect(arrays, "fun", (n,), "f")

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,14 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.files import atomic_write
 
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+"""Arrays by name, as a checkpoint holds them."""
+
 VERSION = 4
 """Version of the file format."""
 
 ADVICE = "Move it away to start anew."
+"""End of the errors on a file that cannot be continued."""
 
 DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -99,7 +103,7 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     return real
 
 
-def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+def write(path: Path, meta: dict[str, Any], arrays: Arrays) -> None:
     """Replace the checkpoint atomically."""
     header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
     with atomic_write(path) as file:
@@ -112,7 +116,7 @@ def write(path: Path, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
         file.write(digest)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays] | None:
     """Return the header and arrays that `write` was given, or None if there is no file.
 
     Raises
@@ -147,9 +151,9 @@ def _digest(file: IO[bytes], size: int) -> bytes:
     return digest.digest()
 
 
-def _read_arrays(file: IO[bytes], size: int) -> dict[str, NDArray[Any]]:
+def _read_arrays(file: IO[bytes], size: int) -> Arrays:
     """Read the arrays of an .npz file of this size, in no more memory than the file has bytes."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: Arrays = {}
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > size:
@@ -198,9 +202,7 @@ def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def expect(
-    arrays: dict[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kinds: str = "biuf"
-) -> NDArray[Any]:
+def expect(arrays: Arrays, name: str, shape: tuple[int | None, ...], kinds: str = "biuf") -> NDArray[Any]:
     """Return an array of a checkpoint. Raise ValueError if its shape (None: any length) or kind of dtype is wrong."""
     array = arrays[name]
     fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.engine.checkpoint import expect
+from slgh.engine.checkpoint import Arrays, expect
 
 MAX_COLUMN_NUMBERS = 4_000_000
 """Approximate maximum number of elements in a column of one number per problem, for any number of problems."""
@@ -25,7 +25,7 @@ class HistoryRow(NamedTuple):
     iteration: int
     nfev: int
     active: NDArray[np.intp]
-    figures: dict[str, NDArray[Any]]
+    figures: Arrays
     """Entries (active problems, ...) by the name of their column."""
 
 
@@ -63,12 +63,12 @@ class History:
         self.iterations = iterations
         while iterations is not None and self.limit and -(-iterations // self.stride) >= self.limit:
             self.stride *= 2
-        self._blocks: list[dict[str, NDArray[Any]]] = []
+        self._blocks: list[Arrays] = []
         """All rows but the recent ones, as arrays: see `_packed`."""
         self._recent: list[HistoryRow] = []
         self.size = 0
         """Number of rows."""
-        self.ended: dict[str, NDArray[Any]] = {}
+        self.ended: Arrays = {}
         """Last entries of problems, (B, ...) by the name of their column. They fill the rows after a problem's end."""
         self.closed = np.zeros(B, bool)
         """True for problems whose entries in `ended` are set."""
@@ -98,14 +98,14 @@ class History:
         """Number of evaluations after the first recorded iteration."""
         return int(self._blocks[0]["nfev"][0]) if self._blocks else self._recent[0].nfev
 
-    def _packed(self, rows: list[HistoryRow]) -> dict[str, NDArray[Any]]:
+    def _packed(self, rows: list[HistoryRow]) -> Arrays:
         """Pack rows into arrays.
 
         Columns are (rows, B, ...), and problems that have ended repeat their last entries. If problems begin at
         different times, columns have the entries of the active problems only, one row after the other. `sizes` is then
         the number of problems per row, and `active` names them.
         """
-        packed: dict[str, NDArray[Any]] = {
+        packed: Arrays = {
             "iteration": np.array([row.iteration for row in rows], int),
             "nfev": np.array([row.nfev for row in rows], int),
         }
@@ -115,16 +115,16 @@ class History:
         packed["active"] = np.concatenate([row.active for row in rows])
         return packed | {name: np.concatenate([row.figures[name] for row in rows]) for name in self.columns}
 
-    def _all_blocks(self) -> list[dict[str, NDArray[Any]]]:
+    def _all_blocks(self) -> list[Arrays]:
         """Return all rows, packed."""
         return [*self._blocks, *([self._packed(self._recent)] if self._recent else [])]
 
-    def _joined(self) -> dict[str, NDArray[Any]]:
+    def _joined(self) -> Arrays:
         """Return all rows in new arrays. There must be at least one."""
         blocks = self._all_blocks()
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
-    def close(self, problems: NDArray[np.intp], figures: dict[str, NDArray[Any]]) -> None:
+    def close(self, problems: NDArray[np.intp], figures: Arrays) -> None:
         """Set the last entries of n problems, (n, ...) per column. They are set again if a problem continues."""
         for name, last in figures.items():
             if problems.size == self.B:
@@ -139,14 +139,14 @@ class History:
         """Continue all problems."""
         self.closed[:] = False
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """Return "iteration" and "nfev", (rows,), and the columns, (rows, B, ...)."""
         if self.size:
             return self._joined()
-        none: dict[str, NDArray[Any]] = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
+        none: Arrays = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
         return none | {name: np.empty((0, self.B)) for name in self.columns}
 
-    def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> dict[str, NDArray[Any]]:
+    def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> Arrays:
         """Return the columns by each problem's own iterations, if problems begin at different times.
 
         Parameters
@@ -159,7 +159,7 @@ class History:
         blocks = self._all_blocks()
         R = -(-int(nit.max(initial=0)) // self.stride) if blocks else 0
         iteration = np.arange(R) * self.stride
-        columns: dict[str, NDArray[Any]] = {"iteration": iteration, "nfev": before + (iteration + 1) * each}
+        columns: Arrays = {"iteration": iteration, "nfev": before + (iteration + 1) * each}
         # The row of each entry, and the last row of each problem.
         own = [(np.repeat(rows["iteration"], rows["sizes"]) - began[rows["active"]]) // self.stride for rows in blocks]
         reached = np.full(self.B, -1)
@@ -188,7 +188,7 @@ class History:
         filled[row.active] = part
         return filled
 
-    def saved(self) -> dict[str, NDArray[Any]]:
+    def save(self) -> Arrays:
         """Return the arrays that `load` continues from.
 
         If problems begin at different times, a row has the entries of its active problems, padded to equal length.
@@ -211,8 +211,8 @@ class History:
 
     def load(
         self,
-        columns: dict[str, NDArray[Any]],
-        ended: dict[str, NDArray[Any]],
+        columns: Arrays,
+        ended: Arrays,
         stride: int,
         shapes: dict[str, tuple[int, ...]],
         *,
@@ -223,7 +223,7 @@ class History:
         Parameters
         ----------
         columns, ended, stride
-            The arrays of `saved`, and the attributes of these names.
+            The arrays of `save`, and the attributes of these names.
         shapes
             Shape (B, ...) of the columns with more than one number per problem.
         closed
@@ -241,9 +241,7 @@ class History:
             columns = {**columns, **flat, "sizes": there.sum(axis=1)}
         self._blocks = [columns]
 
-    def _check(
-        self, columns: dict[str, NDArray[Any]], ended: dict[str, NDArray[Any]], each: dict[str, tuple[int, ...]]
-    ) -> None:
+    def _check(self, columns: Arrays, ended: Arrays, each: dict[str, tuple[int, ...]]) -> None:
         """Raise ValueError unless the arrays of a checkpoint fit. `each` has the shape of an entry per column."""
         if ended and ended.keys() != each.keys():
             raise ValueError("its history lacks columns")

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.engine.checkpoint import Arrays
 from slgh.engine.config import RunConfig
 from slgh.engine.history import History, HistoryRow
-from slgh.engine.snapshot import Arrays, Saver
+from slgh.engine.snapshot import Saver
 from slgh.engine.state import RunState
 from slgh.engine.step import Info
 from slgh.engine.termination import Status

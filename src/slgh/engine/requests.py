@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends.protocols import Carry
+from slgh.engine.checkpoint import Arrays
 from slgh.protocols import Array, Query
 
 INTERRUPTED: Any = object()
@@ -108,7 +109,7 @@ class Answers:
         self.received, self.begun = {}, 0
         return values
 
-    def saved(self, stack: Callable[[list[Any]], Array], host: Callable[[Array], NDArray[Any]]) -> dict[str, Any]:
+    def save(self, stack: Callable[[list[Any]], Array], host: Callable[[Array], NDArray[Any]]) -> Arrays:
         """Return the arrays that `load` continues from."""
         arrays = {f"{i:06d}": host(values) for i, values in enumerate(self._complete + self._replayed)}
         if self.received:
@@ -116,8 +117,8 @@ class Answers:
             arrays["points"] = np.array(list(self.received), np.int64)
         return arrays
 
-    def load(self, arrays: dict[str, NDArray[Any]], native: Callable[[NDArray[Any]], Array]) -> None:
-        """Restore the arrays returned by `saved`."""
+    def load(self, arrays: Arrays, native: Callable[[NDArray[Any]], Array]) -> None:
+        """Continue from the arrays of `save`."""
         self._replayed = [native(arrays[name]) for name in sorted(arrays) if name.isdigit()]
         if "points" in arrays:
             values = native(arrays["values"])

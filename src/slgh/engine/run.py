@@ -14,7 +14,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.engine import checkpoint, snapshot
+from slgh.engine import snapshot
+from slgh.engine.checkpoint import Arrays, refuse_damaged
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
 from slgh.engine.config import RunConfig
 from slgh.engine.objective import Pointwise, Vectorized
@@ -53,8 +54,8 @@ class Strategy(Protocol):
     def timeline(self, nit: int) -> tuple[Phase, ...]:
         """Return the phases so far, given the number of iterations."""
 
-    def save(self) -> snapshot.Arrays: ...
-    def load(self, arrays: snapshot.Arrays, d: int) -> None: ...
+    def save(self) -> Arrays: ...
+    def load(self, arrays: Arrays, d: int) -> None: ...
 
 
 class Stop(Exception):
@@ -468,15 +469,15 @@ class Run:
         )
         return saver.save(meta, self._arrays(), first=first)
 
-    def _arrays(self) -> snapshot.Arrays:
+    def _arrays(self) -> Arrays:
         """Return the arrays of a checkpoint."""
         backend, history = self.config.backend, self.recorder.history
-        groups: dict[str, snapshot.Arrays] = {
+        groups: dict[str, Arrays] = {
             "noise": self.noise.save(),
-            "history": history.saved(),
+            "history": history.save(),
             "ended": history.ended,
             "position": self.recorder.position._asdict(),
-            "answers": self.answers.saved(backend.stack, backend.host),
+            "answers": self.answers.save(backend.stack, backend.host),
         }
         if self.strategy is not None:
             groups["auto"] = self.strategy.save()
@@ -488,14 +489,14 @@ class Run:
         if not (saver and saver.found):
             return False
         meta, arrays = saver.found
-        with checkpoint.refuse_damaged(saver.name):
+        with refuse_damaged(saver.name):
             if not snapshot.is_begun(meta, self.config, saver.name):
                 return False
             snapshot.check_arrays(arrays, self._arrays())
             self._load(meta, arrays)
         return True
 
-    def _load(self, meta: snapshot.Meta, arrays: snapshot.Arrays) -> None:
+    def _load(self, meta: snapshot.Meta, arrays: Arrays) -> None:
         """Distribute the content of a checkpoint to its owners."""
         config, watch, first = self.config, self.config.step.watch, self.state.full
         shapes = {} if watch is None else dict(zip(watch.names, (a.shape for a in first.watch), strict=True))

@@ -15,18 +15,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from slgh.engine.checkpoint import Checkpoint, expect, read, refuse_damaged, refuse_other_run, resolve, write
+from slgh.engine.checkpoint import Arrays, Checkpoint, expect, read, refuse_damaged, refuse_other_run, resolve, write
 from slgh.engine.config import RunConfig
 from slgh.engine.state import RunState, from_arrays, to_arrays
-from slgh.engine.termination import Status
+from slgh.engine.termination import LARGEST_LIMIT, Status
 from slgh.files import remove_stale
-
-Arrays = dict[str, NDArray[Any]]
-
-LARGEST_COUNT = 1 << 62
-"""Maximum of a saved count. It leaves room to continue counting in 64 bits."""
 
 COUNTS = ("status", "counts", "began")
 """Arrays of a RunState over all problems."""
@@ -52,7 +46,7 @@ class Meta(NamedTuple):
 
 
 def _is_count(value: Any, least: int = 0) -> bool:
-    return type(value) is int and least <= value <= LARGEST_COUNT
+    return type(value) is int and least <= value <= LARGEST_LIMIT
 
 
 def _is_seed(value: Any) -> bool:

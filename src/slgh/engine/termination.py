@@ -15,7 +15,7 @@ DEFAULT_ITERATIONS = 10_000
 """`max_iter` if no limit is given."""
 
 LARGEST_LIMIT = 2**62
-"""Larger limits are cut to this one: no run reaches it, and 64-bit integers hold it."""
+"""Larger limits are cut to this one: no run reaches it, and there is room to count further in 64 bits."""
 
 PATIENCE = 10
 """Iterations in a row without a usable value after which a problem ends."""
@@ -53,7 +53,7 @@ _MESSAGES = {
     Status.MAX_SECONDS: "Cut short: max_seconds have passed.",
     Status.CALLBACK: "Stopped by the callback.",
     Status.INTERRUPTED: "Interrupted from the keyboard.",
-    Status.NONFINITE: "Gave up: fun was not finite at x, or around it, 10 iterations in a row or at the end.",
+    Status.NONFINITE: f"Gave up: fun was not finite at x, or around it, {PATIENCE} iterations in a row or at the end.",
     Status.WATCHED: "Stopped by `watch`.",
     Status.FAILED: "An exception ended the run.",
     Status.RUNNING: "Running.",

@@ -1,0 +1,28 @@
+"""Evaluations that a phase of "auto" asks for. The phases are generators that yield them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+"""Phases compute in double precision, whatever the dtype of x0."""
+
+
+class Evaluation(NamedTuple):
+    """Evaluations that a phase needs."""
+
+    points: Floats
+    """(n, d)."""
+    gradient: bool = False
+    """The answer is the gradients (n, d) if True, else the values (n,)."""
+    is_step: bool = False
+    """True if the first point is an iterate of a local search."""
+
+
+T = TypeVar("T")
+Evaluating: TypeAlias = Generator[Evaluation, Floats, T]
+"""A computation that yields evaluations, receives their answers, and returns a T."""
