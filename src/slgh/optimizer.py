@@ -164,7 +164,7 @@ class Optimizer:
         expected = query.points if self._run.config.batched else query.points[0]
         if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(expected)):
             raise ValueError("`points` must be those of the last `ask`, in their order.")
-        shape = tuple(expected.shape if query.what == "grad" else expected.shape[:-1])
+        shape = tuple(expected.shape if query.is_gradient else expected.shape[:-1])
         array = backend.real(values, "values")
         if tuple(array.shape) != shape:
             raise ValueError(

@@ -32,6 +32,16 @@ class Query(NamedTuple):
     xi: Array | None = None
     centers: int = 0
 
+    @property
+    def is_gradient(self) -> bool:
+        """True if the answer is gradients (B, n, d), False if it is values (B, n)."""
+        return self.what in ("grad", "F.grad")
+
+    @property
+    def answer_shape(self) -> tuple[int, ...]:
+        B, n, d = self.points.shape
+        return (B, n, d) if self.is_gradient else (B, n)
+
 
 class Answer(NamedTuple):
     """Values (B, n), or gradients (B, n, d), with bad ones replaced by 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,12 @@ class Box(NamedTuple):
     low: Array
     high: Array
     scale: Array | None = None
-    """(d,) 1/4 for variables whose doubled width overflows, else 1. None: no width does."""
+    """(d,) 1/4 for variables whose doubled width overflows, else 1. `reflect` computes in these
+    units. None: all are 1."""
+
+    def converted(self, convert: Callable[[Any], Array]) -> Box:
+        """Return the same bounds in other arrays."""
+        return Box(convert(self.low), convert(self.high), None if self.scale is None else convert(self.scale))
 
     def clip(self, x: Array, xp: Any) -> Array:
         """Return the nearest point of the box."""

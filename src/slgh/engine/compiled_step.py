@@ -15,7 +15,7 @@ from slgh.engine.objective import Vectorized
 from slgh.engine.requests import Counter
 from slgh.engine.static_args import combine
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import Status, counted, status_after
+from slgh.engine.termination import Status, counted, status_after, undo_last_step
 from slgh.method import Method
 from slgh.protocols import Array, Noise, Query, StepState, Watch
 
@@ -74,8 +74,7 @@ class CompiledStep(LoopProgram):
         """Return the carry after an iteration. Problems that had ended before it keep their old state."""
         xp, stochastic = self.ctx.xp, self.ctx.stochastic
         state = counted(carry.state, state, info, xp)
-        f = xp.full_like(info.t, xp.nan) if info.f is None else info.f
-        f = f if info.ok is None else xp.where(info.ok, f, xp.nan)
+        f = info.known_f(xp)
         best = xp.full_like(f, xp.nan) if stochastic else state.f_best
         known = {"fun": f, "t": info.t, "fun_best": best, "x": info.x}
         if self.watch is not None:
@@ -93,12 +92,10 @@ class CompiledStep(LoopProgram):
             counters=state.counters,
             iterations=carry.nit + 1,
         )
-        # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the step.
-        without_step = [Status.WATCHED] if info.watched is not None else []
-        if stochastic and inputs.limits.target is not None:
-            without_step.append(Status.TARGET)
-        for reason in without_step:
-            state = state._replace(x=where(status == int(reason), info.x, state.x, xp))
+        possible = {Status.WATCHED: info.watched is not None, Status.TARGET: inputs.limits.target is not None}
+        for reason in undo_last_step(stochastic=stochastic):
+            if possible[reason]:  # do not compile a choice that no problem needs
+                state = state._replace(x=where(status == int(reason), info.x, state.x, xp))
         live = self.running(carry)
 
         def hold(new: Array, old: Array) -> Array:

@@ -140,7 +140,8 @@ def make_config(
 
     # The method, without the parameters that depend on the number of iterations.
     params = dict(arguments.params)
-    phases = params.pop("phases", PHASES) if method == "auto" else None
+    if method == "auto":
+        params.pop("phases", None)  # `_plan_phases` reads them
     theory = None
     if THEORY_NAMES & params.keys():
         theory, params = read_theory(params, stochastic=stochastic)
@@ -182,10 +183,7 @@ def make_config(
         composition = composition.over(T)
     built = composition.build()
     tail_from = int(TAIL_START * T) if reports_best and stochastic and T is not None else None
-    if method == "auto":
-        single = not (arguments.batched or stochastic or SLOTS.keys() & params.keys())
-        single = single and watch is None and limits.max_iter is None
-        phases = _plan_phases(phases, built.oracle, single=single)
+    phases = _plan_phases(arguments, limits, built.oracle) if method == "auto" else None
 
     # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
@@ -197,7 +195,7 @@ def make_config(
         method=built,
         ctx=ctx,
         ops=backend.ops,
-        box=None if box is None else Box(*(None if side is None else backend.native(side) for side in box)),
+        box=None if box is None else box.converted(backend.native),
         on_nonfinite=arguments.on_nonfinite,
         tail_from=tail_from,
         watch=watch,
@@ -248,7 +246,7 @@ def make_config(
 
 def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
     """Return the bounds, or raise if a start x (B, d) is outside them."""
-    box = None if bounds is None else read_bounds(bounds, x.shape[1], x.dtype)
+    box = read_bounds(bounds, x.shape[1], x.dtype)
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
         b, i = np.argwhere(outside)[0]
         low, high = box.low[i], box.high[i]
@@ -258,14 +256,17 @@ def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
 
 @np.errstate(all="ignore")
 def _first_radii(x: NDArray[Any], t1: float | None, box: Box | None, defaults: Defaults) -> NDArray[Any]:
-    """Return the first t of each problem, (B,)."""
+    """Return the first t of each problem, (B,): the user's `t1`, or the default."""
     return defaults.first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
 
 
-def _plan_phases(phases: Any, oracle: Oracle, *, single: bool) -> tuple[str, ...] | None:
+def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[str, ...] | None:
     """Return the phases of "auto", or None if there is one homotopy alone."""
+    phases = arguments.params.get("phases", PHASES)
+    stochastic, swapped = arguments.sample_xi is not None, SLOTS.keys() & arguments.params.keys()
     ranks = isinstance(oracle, Antithetic) and oracle.values == "ranks"
-    if single and not ranks:
+    single = not (arguments.batched or stochastic or arguments.watch is not None or limits.max_iter is not None)
+    if single and not (swapped or ranks):
         return read_phases(phases)
     if phases is not PHASES:  # the user has passed some
         raise ValueError(

@@ -114,14 +114,13 @@ class Vectorized:
 
     def _check_shape(self, found: Any, query: Query, name: str) -> Array:
         """Return what the function `name` returned as an array with leading axis B, or raise if its shape is wrong."""
-        B, n, d = query.points.shape
-        of, shape = ("gradient", (B, n, d)) if name.endswith("grad") else ("value", (B, n))
+        of, shape = "gradient" if query.is_gradient else "value", query.answer_shape
         values = self.backend.real(found, name)
         hidden = 0 if self.batched else 1  # leading axes that the function does not see
         if tuple(values.shape) != shape[hidden:]:
             raise ValueError(
                 f"`{name}` must return one {of} per point, shape {shape[hidden:]} for points of shape "
-                f"{(B, n, d)[hidden:]}; got {tuple(values.shape)}."
+                f"{tuple(query.points.shape)[hidden:]}; got {tuple(values.shape)}."
             )
         return values if self.batched else values[None]
 
@@ -191,7 +190,7 @@ class Pointwise:
                     for i, value in values:
                         answers.receive(missing[i], read(value))
         found = backend.stack([received[j] for j in range(B * n)])
-        return backend.xp.reshape(found, (B, n) if which == 0 else (B, n, d))
+        return backend.xp.reshape(found, query.answer_shape)
 
     def mapped(self, *, data: int, xi: bool) -> Vectorized:
         """Return the functions of many points that the backend maps these to, with `data` arrays and `xi` or not."""
@@ -250,7 +249,7 @@ class Objective:
                 answers.begin(query.points.shape[0] * query.points.shape[1])
                 values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
-            name = "grad" if query.what in ("grad", "F.grad") else "fun"
+            name = "grad" if query.is_gradient else "fun"
             bad_values.refuse(self.backend.host(values), self.backend.host(query.points), name)
         return values
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from slgh.backends.protocols import NoiseSource
 from slgh.engine.config import RunConfig
-from slgh.engine.recorder import Position, Recorder, known_values
+from slgh.engine.recorder import Position, Recorder
 from slgh.engine.requests import Counter
 from slgh.engine.state import RunState
 from slgh.engine.step import Info, StepConfig, map_leaves, step
-from slgh.engine.termination import Status, counted, status_after
+from slgh.engine.termination import Status, counted, status_after, undo_last_step
 from slgh.protocols import Query, StepState
 
 
@@ -36,7 +36,7 @@ class PythonLoop:
         self.engine = config.backend.engine
         self.limits = config.limits.per_problem(slotted=config.batch_size is not None)
         self._counting = True
-        """False if the counters are 0 and no limit reads them, so that an iteration can skip them."""
+        """False if the counters are 0, and stay so while all values are usable, so that an iteration can skip them."""
 
     def with_step(self, step_config: StepConfig) -> PythonLoop:
         """Return a loop with another step."""
@@ -45,13 +45,14 @@ class PythonLoop:
     def advance(self, state: RunState, last: int | None) -> Generator[Query, Any, Advanced]:
         """Do one iteration, record it, and end problems. `last` is for the loop that advances in blocks."""
         config, host, history = self.config, self.config.backend.host, self.recorder.history
+        xp = self.step_config.ctx.xp
         first = state.k % self.step_config.method.oracle.period == 0
         k: Any = state.k
         if config.batch_size is not None:  # every problem has its own iteration
             k = config.backend.native(state.k - state.began[0, state.members])
         current, info = yield from step(state.current, k, first, self.noise, self.step_config)
         if self._counting or info.ok is not None:
-            current = counted(state.current, current, info, self.step_config.ctx.xp)
+            current = counted(state.current, current, info, xp)
             self._counting = info.ok is not None or self.limits.end_problems
         state = state.after_iteration(current, self.counter)
         self.noise.mark(state.k)
@@ -59,7 +60,7 @@ class PythonLoop:
             history.record(self.recorder.row(state, info))
         position = None
         if self.recorder.callback is not None:
-            now = host(info.x), known_values(info, host), host(info.t)
+            now = host(info.x), host(info.known_f(xp)), host(info.t)
             position = self.recorder.position_of_all(state, *now)
         status = self._status(state, info)
         if not isinstance(status, int) and (ended := status != Status.RUNNING).any():
@@ -74,7 +75,7 @@ class PythonLoop:
         return status_after(
             self.limits,
             watched=None if info.watched is None else host(info.watched),
-            value=known_values(info, host) if config.stochastic else host(state.current.f_best),
+            value=host(info.known_f(self.step_config.ctx.xp) if config.stochastic else state.current.f_best),
             ok=info.ok,
             counters=tuple(map(host, state.current.counters)),
             iterations=None if config.batch_size is None else state.k - state.began[0, state.members],
@@ -86,12 +87,9 @@ class PythonLoop:
         if self.recorder.history.limit:
             row, history = self.recorder.row(state, info), self.recorder.history
             history.close(row.active[ended], {name: row.figures[name][ended] for name in history.columns})
-        # The solution is where the Watch, or the estimate of a stochastic f, was satisfied: before the last step.
-        here = status == Status.WATCHED
-        if config.stochastic:
-            here |= status == Status.TARGET
-        if here.any():
-            x = np.where(here[:, None], host(info.x), host(state.current.x))
+        undone = np.isin(status, undo_last_step(stochastic=config.stochastic))
+        if undone.any():
+            x = np.where(undone[:, None], host(info.x), host(state.current.x))
             state = state._replace(current=state.current._replace(x=config.backend.native(x)))
         return self._remove(state, ended, status[ended])
 

@@ -17,7 +17,6 @@ from slgh.engine.snapshot import Saver
 from slgh.engine.state import RunState
 from slgh.engine.step import Info
 from slgh.engine.termination import Status
-from slgh.protocols import Array
 from slgh.result import Result
 
 REDRAW_SECONDS = 0.1
@@ -64,7 +63,7 @@ class Recorder:
             iterations=config.limits.iterations if slotted else None,
         )
         self.position = Position(config.x0, np.full_like(config.t1, np.nan), config.t1)
-        """Last position of all problems."""
+        """Position that the callback got last or, before its first call, the start."""
         self._errstate: Any = np.geterr()
         """The user's handling of floating-point errors, for the callback."""
         self._bar: _ProgressBar | None = None
@@ -116,7 +115,7 @@ class Recorder:
         host, watch = self.config.backend.host, self.config.step.watch
         t = host(info.t)
         best = np.full_like(t, np.nan) if self.config.stochastic else host(state.current.f_best)
-        figures = {"fun": known_values(info, host), "t": t, "fun_best": best}
+        figures = {"fun": host(info.known_f(self.config.step.ctx.xp)), "t": t, "fun_best": best}
         if self.history.with_x:
             figures["x"] = self.config.inside(host(info.x))
         if watch is not None:
@@ -169,13 +168,6 @@ class Recorder:
         if watch is not None:
             columns |= dict(zip(watch.names, state.full.watch, strict=True))
         return tuple(self.history.ended.get(name, columns[name]) for name in self.columns)
-
-
-def known_values(info: Info, host: Callable[[Array], NDArray[Any]]) -> NDArray[Any]:
-    """Return f at the iterates (B,), NaN if it is not known."""
-    if info.f is None:
-        return np.full_like(host(info.t), np.nan)
-    return host(info.f) if info.ok is None else np.where(host(info.ok), host(info.f), np.nan)
 
 
 class _ProgressBar:

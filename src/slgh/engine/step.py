@@ -56,11 +56,16 @@ class Info(NamedTuple):
     t: Array
     """(B,) radius before the step."""
     f: Array | None
-    """(B,) f(x) or, if the oracle does not evaluate it, the mean of f around x."""
+    """(B,) f(x) or, if the oracle does not evaluate it, the mean of f around x. None: the oracle estimates neither."""
     ok: Array | None
     """(B,) False for problems without a usable value. None: all have one."""
     watched: Array | None = None
     """(B,) True for problems that the Watch ends. None: it never ends one."""
+
+    def known_f(self, xp: Any) -> Array:
+        """Return f (B,), NaN for problems without a usable value, or for all if the oracle does not estimate it."""
+        f = xp.full_like(self.t, xp.nan) if self.f is None else self.f
+        return f if self.ok is None else xp.where(self.ok, f, xp.nan)
 
 
 def step(
@@ -153,7 +158,7 @@ def _observe(
 
 def _late(k: Any, tail_from: Any) -> Any:
     """Return 1 if iteration k belongs to the tail, else 0; a column (B, 1) if every problem has its own k."""
-    late = 1.0 * (k >= tail_from)
+    late = 1.0 * (k >= tail_from)  # a Python float if k is an integer, else an array
     return late[:, None] if getattr(late, "ndim", 0) else late
 
 

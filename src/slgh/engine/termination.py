@@ -67,6 +67,7 @@ class Limits(NamedTuple):
     max_evals: int | None = None
     max_seconds: float | None = None
     target: Any = None
+    """A number, or an array without dimensions in a compiled loop. So is `iterations`."""
     iterations: Any = None
     """Number of iterations that `max_iter` and `max_evals` allow."""
     exhausted: Status = Status.COMPLETED
@@ -146,6 +147,14 @@ def _where(mask: Any, new: Status, old: Any, xp: Any) -> Any:
     if isinstance(mask, bool):
         return int(new) if mask else old
     return xp.where(mask, int(new), old)
+
+
+def undo_last_step(*, stochastic: bool) -> tuple[Status, ...]:
+    """Return the reasons to end a problem before its last step.
+
+    Its solution is then the point where the Watch, or the estimate of a stochastic f, was satisfied.
+    """
+    return (Status.WATCHED, Status.TARGET) if stochastic else (Status.WATCHED,)
 
 
 def first_counters(t: Array, xp: Any) -> Leaves:
