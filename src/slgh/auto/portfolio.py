@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Generator
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status, first_counters
 from slgh.result import Phase
+from slgh.schedules import Budget
+from slgh.updates import ScaleFree
 
 # The shares below are round numbers that did well on the training functions of benchmarks/coco.py. No search was made.
 
@@ -34,10 +37,11 @@ LOCAL_SEARCH_MIN_GRADIENTS = 10
 RUGGED_LOCAL_SHARE = 0.12
 """Share of the budget kept for the local search of a rugged f."""
 
-RUGGED_LOCAL_GRADIENTS = 15
-"""It gets at least this many gradient evaluations, but not more than RUGGED_LOCAL_MAX_SHARE of the budget."""
+RUGGED_LOCAL_MIN_GRADIENTS = 15
+"""Minimum budget for the local search of a rugged f, in gradient evaluations, up to RUGGED_LOCAL_MAX_SHARE."""
 
 RUGGED_LOCAL_MAX_SHARE = 0.3
+"""Maximum share of the budget that RUGGED_LOCAL_MIN_GRADIENTS may keep."""
 
 SECOND_HOMOTOPY_MIN_GRADIENTS = 30
 """After the first minimum of a smooth f, a homotopy follows if this many gradient evaluations are left."""
@@ -62,12 +66,24 @@ REGION_RADIUS = 1.6
 away as uniform points of a box, of which t1 is a quarter."""
 
 
+class HomotopyEnd(IntEnum):
+    """End of a homotopy, in the `note` of its outcome. A checkpoint holds these numbers."""
+
+    NONFINITE = -1
+    """It met no usable value, even from smaller t."""
+    NO_ITERATION = 0
+    """The budget allowed none."""
+    COMPLETED = 1
+
+
 class Portfolio:
     """The Strategy of "auto". Its state is saved in checkpoints."""
 
     def __init__(self, config: RunConfig) -> None:
         assert config.phases is not None
         self.config = config
+        self.enabled = config.phases
+        """Phases that may run."""
         self.t1 = float(config.t1[0])
         self.log = ReplayLog()
         self.phase = ""
@@ -83,49 +99,49 @@ class Portfolio:
         self._ended: list[tuple[str, int]] = []
         """Name of each phase that has ended, and the iterations until then."""
 
-    def phases(self, engine: Run) -> Generator[Request, Any, None]:
+    def phases(self, run: Run) -> Generator[Request, Any, None]:
         """Run all phases, until the budget is spent or nothing is left to do."""
         config = self.config
-        x0, names = config.x0[0].astype(float), config.phases or ()
+        x0, enabled = config.x0[0].astype(float), self.enabled
         budget = self.left = (config.limits.max_evals or 0) - config.start_evals - config.reserve
-        gradient_cost = 2 if engine.has_gradients else x0.size + 1
-        use_homotopy = "homotopy" in names
+        gradient_cost = 2 if run.has_gradients else x0.size + 1
+        use_homotopy = "homotopy" in enabled
         affordable = budget >= LOCAL_SEARCH_MIN_GRADIENTS * gradient_cost
-        use_local_search = "local_search" in names and (affordable or not use_homotopy)
-        if use_homotopy and use_local_search and "landscape" in names and (lines := affordable_lines(budget)):
-            yield from self.evaluated(engine, self._landscape(x0, lines))
+        use_local_search = "local_search" in enabled and (affordable or not use_homotopy)
+        if use_homotopy and use_local_search and "landscape" in enabled and (lines := affordable_lines(budget)):
+            yield from self._run_phase(run, self._landscape(x0, lines))
         if self.noisy:
-            engine.use_ranks()
+            run.use_ranks()
         if not use_local_search or self.noisy:
-            end = yield from self.homotopy(engine, x0, self.t1, self.left)
-            if end.note < 0:
-                engine.stop(Status.NONFINITE)
+            end = yield from self._homotopy(run, x0, self.t1, self.left)
+            if end.note == HomotopyEnd.NONFINITE:
+                run.stop(Status.NONFINITE)
         elif self.landscape is Landscape.RUGGED:
-            yield from self._minimize_rugged(engine, x0, budget, gradient_cost)
+            yield from self._minimize_rugged(run, x0, budget, gradient_cost)
         else:
-            yield from self.local_search(engine, x0)
+            yield from self._local_search(run, x0)
             if use_homotopy and self.left > SECOND_HOMOTOPY_MIN_GRADIENTS * gradient_cost:
-                share = SECOND_HOMOTOPY_SHARE if "restarts" in names else 1 - RUGGED_LOCAL_SHARE
-                end = yield from self.homotopy(engine, x0, self.t1, int(share * self.left))
-                yield from self.local_search(engine, end.x)
-            yield from self.local_searches_elsewhere(engine, gradient_cost)
+                share = SECOND_HOMOTOPY_SHARE if "restarts" in enabled else 1 - RUGGED_LOCAL_SHARE
+                end = yield from self._homotopy(run, x0, self.t1, int(share * self.left))
+                yield from self._local_search(run, end.x)
+            yield from self._local_searches_elsewhere(run, gradient_cost)
 
     def _minimize_rugged(
-        self, engine: Run, x0: NDArray[Any], budget: int, gradient_cost: int
+        self, run: Run, x0: NDArray[Any], budget: int, gradient_cost: int
     ) -> Generator[Request, Any, None]:
         """Run a homotopy, a local search from the lowest point, and restarts there as long as the budget lasts."""
-        least = min(RUGGED_LOCAL_GRADIENTS * gradient_cost, RUGGED_LOCAL_MAX_SHARE * budget)
+        least = min(RUGGED_LOCAL_MIN_GRADIENTS * gradient_cost, RUGGED_LOCAL_MAX_SHARE * budget)
         kept = max(RUGGED_LOCAL_SHARE * budget, least)
-        yield from self.homotopy(engine, x0, self.t1, self.left - int(kept))
-        yield from self.local_search(engine, self.lowest(engine).x)
+        yield from self._homotopy(run, x0, self.t1, self.left - int(kept))
+        yield from self._local_search(run, self._lowest(run).x)
         self.restarting = True
-        while "restarts" in (self.config.phases or ()) and self.left > RESTART_MIN_GRADIENTS * gradient_cost:
-            before = self.lowest(engine)
-            end = yield from self.homotopy(engine, before.x, RESTART_RADIUS * self.t1, int(RESTART_SHARE * self.left))
-            if not end.note:
+        while "restarts" in self.enabled and self.left > RESTART_MIN_GRADIENTS * gradient_cost:
+            before = self._lowest(run)
+            end = yield from self._homotopy(run, before.x, RESTART_RADIUS * self.t1, int(RESTART_SHARE * self.left))
+            if end.note == HomotopyEnd.NO_ITERATION:
                 break
-            if (lowest := self.lowest(engine)).fun < before.fun:
-                yield from self.local_search(engine, lowest.x)
+            if (lowest := self._lowest(run)).fun < before.fun:
+                yield from self._local_search(run, lowest.x)
 
     @property
     def landscape(self) -> Landscape | None:
@@ -144,7 +160,9 @@ class Portfolio:
 
     def _count(self, phase: str) -> int:
         """Count the phases of this name, including the current one, but no homotopies that did not fit."""
-        ended = sum(o.phase == phase and (phase != "homotopy" or o.note != 0) for o in self.log.outcomes)
+        ended = sum(
+            o.phase == phase and (phase != "homotopy" or o.note != HomotopyEnd.NO_ITERATION) for o in self.log.outcomes
+        )
         return ended + (self.phase == phase)
 
     @property
@@ -156,22 +174,22 @@ class Portfolio:
         done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
         return ": ".join(filter(None, (seen, done)))
 
-    def lowest(self, engine: Run) -> PhaseOutcome:
+    def _lowest(self, run: Run) -> PhaseOutcome:
         """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
-        if (skipped := self.skip()) is not None:
+        if (skipped := self._skip_phase()) is not None:
             return skipped
-        best = engine.state.full
-        return self.done(engine, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
+        best = run.state.full
+        return self._end_phase(run, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
 
-    def local_searches_elsewhere(self, engine: Run, gradient_cost: int) -> Generator[Request, Any, None]:
+    def _local_searches_elsewhere(self, run: Run, gradient_cost: int) -> Generator[Request, Any, None]:
         """Search from random points, as long as the budget allows it and each search uses some of it."""
         self.restarting = True
         before = self.left + 1
-        while "restarts" in (self.config.phases or ()) and gradient_cost < self.left < before:
+        while "restarts" in self.enabled and gradient_cost < self.left < before:
             before = self.left
-            yield from self.local_search(engine, self.random_points(1)[0])
+            yield from self._local_search(run, self._random_points(1)[0])
 
-    def random_points(self, n: int) -> NDArray[Any]:
+    def _random_points(self, n: int) -> NDArray[Any]:
         """Draw n points (n, d) around x0, uniformly between bounds. The points differ from phase to phase."""
         config, x0 = self.config, self.config.x0[0].astype(float)
         rng = np.random.default_rng([*config.keys[0], len(self.log.outcomes)])
@@ -190,42 +208,45 @@ class Portfolio:
     def _landscape(self, x0: NDArray[Any], lines: int) -> Evaluating[PhaseOutcome]:
         """Check the landscape along this many lines."""
         eps = float(np.finfo(self.config.dtype).eps)
-        landscape = yield from check_landscape(x0, self.random_points(lines), eps)
+        landscape = yield from check_landscape(x0, self._random_points(lines), eps)
         return PhaseOutcome("landscape", x0, np.inf, int(landscape))
 
-    def homotopy(self, engine: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Request, Any, PhaseOutcome]:
+    def _homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Request, Any, PhaseOutcome]:
         """Shrink t while descending in x, with at most `evals` evaluations. Return the end point, and f there."""
-        if (skipped := self.skip()) is not None:
+        if (skipped := self._skip_phase()) is not None:
             return skipped
-        kept = self.left - evals
+        kept = self.left - evals  # for later phases
         while True:
-            if self.until is None and not self.begin_homotopy(engine, x, t, evals):
-                return self.done(engine, PhaseOutcome("homotopy", x, np.inf))
+            # `until` is set if the run was resumed in the middle of this homotopy.
+            if self.until is None and not self._begin_homotopy(run, x, t, evals):
+                return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NO_ITERATION))
             self.phase = "homotopy"
-            status = yield from engine.iterate_until(self.until or 0)
+            status = yield from run.iterate_until(self.until or 0)
             if status is Status.RUNNING:
                 break
-            found_nothing = not np.isfinite(engine.state.full.f_best[0])
+            found_nothing = not np.isfinite(run.state.full.f_best[0])
             if status is not Status.NONFINITE or (self.retreats == MAX_RETREATS and found_nothing):
-                engine.stop(status)
-            engine.revive()
+                run.stop(status)
+            run.revive()
             if self.retreats == MAX_RETREATS:
-                return self.done(engine, PhaseOutcome("homotopy", x, np.inf, -1))
+                return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NONFINITE))
             self.retreats += 1
-            self.until, t, evals = None, float(engine.state.full.t[0]) / 10, engine.left - kept
-        end = self.config.inside(engine.state.full.x)[0].astype(float)
-        if self.noisy or engine.left + self.config.reserve < 1:
-            return self.done(engine, PhaseOutcome("homotopy", end, np.inf, 1))
-        return (yield from self.evaluated(engine, _value_at(end)))
+            self.until, t, evals = None, float(run.state.full.t[0]) / 10, run.left - kept
+        end = self.config.inside(run.state.full.x)[0].astype(float)
+        if self.noisy or run.left + self.config.reserve < 1:
+            return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
+        return (yield from self._run_phase(run, _value_at(end)))
 
-    def begin_homotopy(self, engine: Run, x: NDArray[Any], t: float, evals: int) -> bool:
+    def _begin_homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
         """Begin a homotopy from x and t with at most `evals` evaluations. Return False if they allow no iteration."""
-        method, full = self.config.step.method, engine.state.full
+        method, full = self.config.step.method, run.state.full
         T = evals // method.oracle.cost(True, self.config.step.ctx)
         if T < 1:
             return False
-        schedule: Any = method.schedule
-        update: Any = method.update
+        schedule, update = method.schedule, method.update
+        # The parts of "auto", since phases are not for swapped ones.
+        assert isinstance(schedule, Budget)
+        assert isinstance(update, ScaleFree)
         fall = schedule.fall if "fall" in self.config.given else None
         if schedule.t_end is not None:
             fall = min(1.0, schedule.t_end / t)
@@ -234,17 +255,17 @@ class Portfolio:
             update = dataclasses.replace(update, alpha=pace.alpha)
         schedule = dataclasses.replace(schedule, fall=pace.fall, t_end=None, iterations=T)
         first, start = np.full_like(full.t, t), np.asarray(x, full.x.dtype)[None]
-        engine.restart(
+        run.restart(
             x=start,
             t=first,
             schedule=schedule.init(first, np.minimum(full.floor, first), np),
             update=update.init(start, np),
             counters=first_counters(first, np),
         )
-        self.until = engine.state.k + T
+        self.until = run.state.k + T
         return True
 
-    def local_search(self, engine: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
+    def _local_search(self, run: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
         """Search locally from x, with at most all evaluations that are left."""
         self.phase = "local_search"
         config = self.config
@@ -254,17 +275,17 @@ class Portfolio:
         unit = UNIT * self.t1 * config.widths
         region = SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
         incumbent = min((o.fun for o in self.log.outcomes), default=np.inf)
-        gradients, policy = engine.has_gradients, config.step.on_nonfinite
+        gradients, policy = run.has_gradients, config.step.on_nonfinite
 
         def search() -> Evaluating[PhaseOutcome]:
             found = yield from local_search(region, self.left, incumbent, gradients=gradients, on_nonfinite=policy)
             return PhaseOutcome("local_search", found.x, found.fun, int(found.converged))
 
-        return (yield from self.evaluated(engine, search()))
+        return (yield from self._run_phase(run, search()))
 
-    def evaluated(self, engine: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
+    def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
-        if (skipped := self.skip()) is not None:
+        if (skipped := self._skip_phase()) is not None:
             return skipped
         try:
             evaluation = next(phase)
@@ -272,16 +293,16 @@ class Portfolio:
                 answer = self.log.repeated()
                 if answer is None:
                     points, gradient, is_step = evaluation
-                    answer = yield from engine.evaluate(points, gradient=gradient)
+                    answer = yield from run.evaluate(points, gradient=gradient)
                     self.log.append(answer)  # before `record`, which calls the user's callback
-                    engine.record(points, answer, is_step=is_step)
+                    run.record(points, answer, is_step=is_step)
                 evaluation = phase.send(answer)
         except StopIteration as end:
-            return self.done(engine, end.value)
+            return self._end_phase(run, end.value)
         finally:
             phase.close()
 
-    def skip(self) -> PhaseOutcome | None:
+    def _skip_phase(self) -> PhaseOutcome | None:
         """Return the outcome of the next phase if it had ended in the checkpoint."""
         outcome = self.log.skipped()
         if outcome is not None:
@@ -289,14 +310,15 @@ class Portfolio:
             self._note_end(outcome)
         return outcome
 
-    def done(self, engine: Run, outcome: PhaseOutcome) -> PhaseOutcome:
+    def _end_phase(self, run: Run, outcome: PhaseOutcome) -> PhaseOutcome:
         """End a phase."""
-        self.left, self.phase, self.until, self.retreats = engine.left, "", None, 0
-        outcome = outcome._replace(left=self.left, nit=engine.state.k)
+        self.left, self.phase, self.until, self.retreats = run.left, "", None, 0
+        outcome = outcome._replace(left=self.left, nit=run.state.k)
         self._note_end(outcome)
         return self.log.end(outcome)
 
     def _note_end(self, outcome: PhaseOutcome) -> None:
+        """Note for the timeline when a phase has ended."""
         self._ended.append(("restarts" if self.restarting else outcome.phase, outcome.nit))
 
     def timeline(self, nit: int) -> tuple[Phase, ...]:
@@ -325,4 +347,4 @@ class Portfolio:
 def _value_at(x: NDArray[Any]) -> Evaluating[PhaseOutcome]:
     """Evaluate f at the end of a homotopy."""
     value = float((yield Evaluation(x[None]))[0])
-    return PhaseOutcome("homotopy", x, value if np.isfinite(value) else np.inf, 1)
+    return PhaseOutcome("homotopy", x, value if np.isfinite(value) else np.inf, HomotopyEnd.COMPLETED)

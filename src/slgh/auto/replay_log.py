@@ -18,8 +18,7 @@ class PhaseOutcome(NamedTuple):
     x: Floats
     fun: float
     note: int = 0
-    """For "landscape" a Landscape. For "homotopy" 1, or 0 if the budget allowed no iteration, or -1 if it met no finite
-    value. For "local_search" 1 if it converged, else 0."""
+    """For "landscape" a Landscape, for "homotopy" a HomotopyEnd. For "local_search" 1 if it converged, else 0."""
     left: int = 0
     """Evaluations left after the phase."""
     nit: int = -1

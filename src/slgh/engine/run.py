@@ -48,7 +48,7 @@ class Strategy(Protocol):
     def homotopies(self) -> int:
         """Number of homotopies so far."""
 
-    def phases(self, engine: Run) -> Generator[Request, Any, None]:
+    def phases(self, run: Run) -> Generator[Request, Any, None]:
         """Use the budget. The run ends when this generator does."""
 
     def timeline(self, nit: int) -> tuple[Phase, ...]:
