@@ -117,7 +117,7 @@ def first_radius(x0: NDArray[Any], box: Box | None) -> NDArray[Any]:
     if (shape := _shape(box)) is not None:
         least = np.finfo(x0.dtype).tiny  # t must stay above 0, however narrow the box
         return np.maximum(np.full(x0.shape[0], shape.mean / 4, x0.dtype), least)
-    peak = np.maximum(np.max(np.abs(x0), axis=1), 1)
+    peak = np.maximum(np.max(np.abs(x0), axis=1), 1)  # the squares of x0 / peak do not overflow
     scale = peak * np.sqrt(np.mean((x0 / peak[:, None]) ** 2, axis=1))
     return np.asarray(np.maximum(scale, 1), x0.dtype)
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.auto import model_search
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
-from slgh.auto.model_search import search
 from slgh.auto.quasi_newton import lbfgsb
 from slgh.engine import bad_values
 
@@ -38,6 +38,9 @@ MODEL_MAX_GRADIENTS = 30
 MAX_STALLED_CALLS = 3
 """The solver ends after this many evaluations in a row that change f by no more than rounding."""
 
+ROUNDING_ULPS = 4
+"""Changes of f up to this many ulps are rounding."""
+
 FIRST_GRADIENT_NORM = 1000.0
 """Norm of the first gradient in the solver's units. L-BFGS-B starts with the identity as Hessian. A first step that is
 too long, which it then shortens, is better than one that is too short."""
@@ -58,8 +61,8 @@ class LocalMinimum(NamedTuple):
     """True if the solver converged before the budget was spent."""
 
 
-class BudgetSpent(Exception):
-    """The budget does not allow the next evaluations."""
+class CutShort(Exception):
+    """The budget does not allow the next evaluations, or f is not finite at the start."""
 
 
 class Converged(Exception):
@@ -116,8 +119,8 @@ def local_search(
     d = region.x.size
     objective = _SearchObjective(region, budget, on_nonfinite=on_nonfinite)
     if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
-        return (yield from _model_based(objective))
-    return (yield from _lbfgsb(objective, incumbent, gradients=gradients))
+        return (yield from _run_model_search(objective))
+    return (yield from _run_lbfgsb(objective, incumbent, gradients=gradients))
 
 
 class _SearchObjective:
@@ -130,25 +133,34 @@ class _SearchObjective:
     def __init__(self, region: SearchRegion, budget: int, *, on_nonfinite: str) -> None:
         self.region, self.left = region, budget
         self.x, self.fun = region.x, np.inf
-        self.first, self.size, self.worst = np.nan, 0.0, -np.inf
-        """First value, unit of values (0: not chosen yet), and worst finite value."""
-        self.on_nonfinite, self.penalty = on_nonfinite, np.array([-np.inf])
-        """Bad-value policy, and the worst finite value so far, (1,)."""
+        self.first = np.nan
+        """First value."""
+        self.size = 0.0
+        """Unit of values, 0 if it is not chosen yet."""
+        self.worst = -np.inf
+        """Worst finite value at the solver's points."""
+        self.on_nonfinite = on_nonfinite
+        self.penalty = np.array([-np.inf])
+        """(1,) worst finite value of all points, those of differences included. "penalize" uses it."""
         self.stalled = 0
         """Number of evaluations in a row that have changed f by no more than rounding."""
         self.eps = float(np.finfo(region.dtype).eps)
+
+    def rounding(self, fun: float) -> float:
+        """Return the largest change of f that counts as rounding where its value is `fun`."""
+        return ROUNDING_ULPS * self.eps * abs(fun)
 
     def begin_descent(self) -> None:
         """Count stalled evaluations from 0 again."""
         self.stalled = 0
 
     def request(self, points: Floats, *, gradient: bool = False, is_step: bool = False) -> Evaluating[Floats]:
-        """Evaluate f, or its gradient, at points (n, d). Raise BudgetSpent if they are too many."""
+        """Evaluate f, or its gradient, at points (n, d). Raise CutShort if they are too many."""
         if len(points) > self.left:
-            raise BudgetSpent
+            raise CutShort
         self.left -= len(points)
         values = np.asarray((yield Evaluation(points, gradient, is_step)), float)
-        # The search itself copes with bad values, so that they need not be dropped.
+        # `accept` and `scaled` cope with bad values, so that "reject" has nothing to do.
         return values if gradient or self.on_nonfinite == "reject" else self._clean(values)
 
     def _clean(self, values: Floats) -> Floats:
@@ -164,12 +176,12 @@ class _SearchObjective:
         """Keep the value at x, and return it in the solver's units. A bad value becomes higher than all others."""
         if np.isnan(self.first):
             if not np.isfinite(fun):
-                raise BudgetSpent
+                raise CutShort
             self.first = fun
             self.size = self.size or abs(fun) or 1.0
         if not np.isfinite(fun):
             return (self.worst - self.first) / self.size + FIRST_GRADIENT_NORM
-        self.stalled = self.stalled + 1 if abs(fun - self.fun) <= 4 * self.eps * abs(self.fun) else 0
+        self.stalled = self.stalled + 1 if abs(fun - self.fun) <= self.rounding(self.fun) else 0
         self.worst = max(self.worst, fun)
         if fun < self.fun:
             self.x, self.fun = x, fun
@@ -195,9 +207,10 @@ class _SearchObjective:
         up = np.where(x + step <= region.high, step, -step)
         ahead = region.nearest(x + up)
         back = region.nearest(x - up) if central else x
-        fun, slope = None, np.empty(x.size)
-        for start in range(0, x.size, rows := max(1, MAX_REQUEST_NUMBERS // x.size)):
-            these = np.arange(start, min(x.size, start + rows))
+        fun, slope = None, np.empty(x.size)  # x itself is evaluated in the first request
+        per_request = max(1, MAX_REQUEST_NUMBERS // x.size)
+        for start in range(0, x.size, per_request):
+            these = np.arange(start, min(x.size, start + per_request))
             sides = [_moved(x, these, side) for side in ((ahead, back) if central else (ahead,))]
             points = np.concatenate([x[None], *sides] if fun is None else sides)
             values = yield from self.request(points, is_step=fun is None)
@@ -237,7 +250,7 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
     return points
 
 
-def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
+def _run_lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
     """Run L-BFGS-B until it converges. Without gradients, run it again from there with central differences."""
     region = f.region
     memory = max(10, min(MEMORY, MAX_MEMORY_NUMBERS // region.x.size))
@@ -245,6 +258,7 @@ def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evalua
     def descend(
         evaluate: Callable[[Floats], Evaluating[tuple[float, Floats]]], tolerance: float = 0.0
     ) -> Evaluating[None]:
+        """Run L-BFGS-B from the lowest point so far, with this `tolerance` of `lbfgsb`."""
         f.begin_descent()
         solver = lbfgsb(
             (f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance, reach=REACH / UNIT
@@ -264,22 +278,22 @@ def _lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evalua
                 return f.outcome(converged=True)
         yield from descend(evaluate)
         before = np.inf
-        while not gradients and f.fun < before - 4 * f.eps * abs(f.fun):
+        while not gradients and f.fun < before - f.rounding(f.fun):
             before = f.fun
             yield from descend(partial(f.with_differences, central=True))
-    except BudgetSpent:
+    except CutShort:
         return f.outcome(converged=False)
     return f.outcome(converged=True)
 
 
-def _model_based(f: _SearchObjective) -> Evaluating[LocalMinimum]:
+def _run_model_search(f: _SearchObjective) -> Evaluating[LocalMinimum]:
     """Run a trust-region search on quadratic models."""
-    solver = search(*f.region.bounds())
+    solver = model_search.search(*f.region.bounds())
     try:
         z = next(solver)
         while True:
             z = solver.send((yield from f.value(z)))
-    except BudgetSpent:
+    except CutShort:
         return f.outcome(converged=False)
     except (StopIteration, Converged):
         return f.outcome(converged=True)
