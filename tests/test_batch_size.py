@@ -209,7 +209,7 @@ def test_rows_are_put_where_they_belong() -> None:
     for k, active in [(0, [0, 1]), (4, [0, 1]), (8, [2, 1]), (12, [2])]:
         figures = {name: np.array([100 * b + k for b in active], float) for name in history.columns}
         history.record(HistoryRow(k, 5 * (k + 1), np.array(active), figures))
-    found = history.own(np.array([0, 0, 8]), np.array([8, 8, 8]), 5, 0)
+    found = history.per_problem(np.array([0, 0, 8]), np.array([8, 8, 8]), 5, 0)
     assert found["iteration"].tolist() == [0, 4]
     assert found["nfev"].tolist() == [5, 25]
     assert found["fun"].tolist() == [[0, 100, 208], [4, 104, 212]]

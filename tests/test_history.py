@@ -213,7 +213,7 @@ def recorded(history: History, rows: int, ends: tuple[int, ...] = ()) -> dict[st
             active = active[~which]
     if history.iterations is None:
         return history.arrays()
-    return history.own(np.zeros(history.B, int), np.full(history.B, rows), 3, 0)
+    return history.per_problem(np.zeros(history.B, int), np.full(history.B, rows), 3, 0)
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_the_rows_do_not_depend_on_when_they_are_packed(
     options["target"] = float(np.median(CASE.run(starts(6), **options).fun_best)) + 1e-9
     late = CASE.run(starts(6), **options)
     assert len(set(late.nit)) > 1, "the problems end at different times"
-    monkeypatch.setattr(histories, "RECENT", 7)
+    monkeypatch.setattr(histories, "MAX_UNPACKED_ROWS", 7)
     with pytest.raises(Stopper):
         CASE.run(starts(6), fun=fails_after(40), checkpoint=tmp_path / "run", **options)
     for early in (CASE.run(starts(6), **options), CASE.run(starts(6), checkpoint=tmp_path / "run", **options)):

@@ -61,10 +61,10 @@ class BlockLoop:
         assert carry is not None
         n, started = self._block_size(state, carry, last), time.monotonic()
         x_before = host(carry.state.x) if self.recorder.callback else None
-        after, records, finite = yield Advance(carry, k, n, history.stride)
-        if finite < n:
+        after, records, usable = yield Advance(carry, k, n, history.stride)
+        if usable < n:
             # A value was not finite, so the block was discarded. Repeat the iterations before it, then mask values.
-            n = finite
+            n = usable
             if n:
                 after, records, _ = yield Advance(carry, k, n, history.stride)
             self.masked, self._loop = True, self._loop.masked(after if n else carry)
@@ -88,6 +88,7 @@ class BlockLoop:
         if x_before is not None:
             x = self.recorder.position.x.copy()
             x[iterated] = x_before[iterated]
+            # The first two columns are "fun" and "t": see `History.columns`.
             position = self.recorder.position_of_all(state, x, *(host(column) for column in after.seen[:2]))
         if not state.active.size:
             state = state.gather(host, in_place=config.batch_size is not None)
@@ -124,7 +125,7 @@ class BlockLoop:
         return state._replace(full=state.full._replace(**changed), carry=carry, current=carry.state, **counts)
 
     def _set_pace(self, n: int, seconds: float) -> None:
-        """Choose the size of the next block from the duration of this one."""
+        """Choose the size of the next block from the duration of this one. It changes by a factor of 2 at most."""
         self._pace = int(min(max(BLOCK_SECONDS * n / max(seconds, 1e-9), self._pace / 2), 2 * self._pace)) or 1
 
     def _block_size(self, state: RunState, carry: Carry, last: int | None) -> int:
@@ -135,7 +136,7 @@ class BlockLoop:
         n = min(self._pace, self._loop.longest(carry, state.k, stride))
         if config.batch_size is not None:
             if state.active.size != config.batch_size and state.waiting().size:
-                n = min(n, stride - state.k % stride)
+                n = min(n, stride - state.k % stride)  # waiting problems begin at multiples of the stride
         elif config.limits.max_evals is not None:
             used = self._evaluations(state, state.k + n).sum(axis=1)
             n = int(np.searchsorted(used, config.limits.max_evals - config.reserve, side="right"))
@@ -159,7 +160,7 @@ class BlockLoop:
         wanted = list(range(-k % history.stride, state.k - k, history.stride))
         if wanted and history.limit:
             for i, *row in zip(wanted, *records(wanted), strict=True):
-                if history.wants(k + i):
+                if history.wants(k + i):  # checked again, since the stride doubles when the history is full
                     history.record(HistoryRow(k + i, int(used[i, 0]), members, self._figures(row)))
         history.close(members, self._figures(map(self.config.backend.host, state.carry.seen)))
 
@@ -189,7 +190,7 @@ def compile_loop(
         data = tuple(a[at] for a in data)
     found = backend.compile(*_program(state, config, recorder, functions, data, masked=masked), carry, noise)
     if isinstance(found, str):
-        noise.assign(state.members, state.began[0, state.members])
+        noise.assign(state.members, state.began[0, state.members])  # as it was, for the Python loop
         return found
     driver = BlockLoop(config, noise, recorder, found, masked=masked)
     return driver, state._replace(members=members, carry=carry, current=carry.state)

@@ -14,9 +14,9 @@ from slgh.engine.checkpoint import Arrays, expect
 MAX_COLUMN_NUMBERS = 4_000_000
 """Approximate maximum number of elements in a column of one number per problem, for any number of problems."""
 
-RECENT = 1024
-"""Number of rows kept as HistoryRow objects before they are packed into arrays. An object takes about 24 times the
-memory of its numbers. The default history has fewer rows and is packed only at the end of the run."""
+MAX_UNPACKED_ROWS = 1024
+"""Maximum number of rows kept as HistoryRow objects before they are packed into arrays. An object takes about 24 times
+the memory of its numbers. The default history has fewer rows and is packed only at the end of the run."""
 
 
 class HistoryRow(NamedTuple):
@@ -61,6 +61,7 @@ class History:
             self.limit = max(2, min(int(keep), MAX_COLUMN_NUMBERS // B)) if keep else 0
         self.stride = 1
         self.iterations = iterations
+        # The stride that a history of this many iterations would end with.
         while iterations is not None and self.limit and -(-iterations // self.stride) >= self.limit:
             self.stride *= 2
         self._blocks: list[Arrays] = []
@@ -81,7 +82,7 @@ class History:
         """Append a row."""
         self._recent.append(row)
         self.size += 1
-        if len(self._recent) >= RECENT:
+        if len(self._recent) >= MAX_UNPACKED_ROWS:
             self._blocks.append(self._packed(self._recent))
             self._recent = []
         if self.iterations is None and self.size >= self.limit:
@@ -146,7 +147,7 @@ class History:
         none: Arrays = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
         return none | {name: np.empty((0, self.B)) for name in self.columns}
 
-    def own(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> Arrays:
+    def per_problem(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> Arrays:
         """Return the columns by each problem's own iterations, if problems begin at different times.
 
         Parameters

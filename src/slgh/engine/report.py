@@ -69,6 +69,8 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     fun, fun_se, nfev, status, watch = yield from _final_values(ending, x)
     interrupted = bool((status == Status.INTERRUPTED).any())
     if not stochastic:
+        # The best point is the solution after a target, of methods that report it, and after Ctrl-C, unless f was
+        # evaluated at the last iterate and is lower there.
         keep_best = (status == Status.TARGET) | ((ending.method.reports == "best") & (not ending.noisy))
         keep_best |= np.isnan(fun) & interrupted
         keep_best &= np.isfinite(full.f_best) & ~(np.isfinite(fun) & (fun < full.f_best))
@@ -98,7 +100,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         "status": status,
         "success": finite & np.isin(status, planned),
     }
-    history = ending.history.arrays() if config.batch_size is None else _own_history(ending)
+    history = ending.history.arrays() if config.batch_size is None else _history_per_problem(ending)
     watched = {} if step.watch is None else dict(zip(step.watch.names, watch, strict=True))
     to_library = backend.to_library
     if config.batched:
@@ -170,11 +172,11 @@ def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, F
     return Final(fun, fun_se, nfev, status, memory)
 
 
-def _own_history(ending: Ending) -> dict[str, NDArray[Any]]:
+def _history_per_problem(ending: Ending) -> dict[str, NDArray[Any]]:
     """Return the history of problems that began one after the other, by their own iterations."""
     history, state, before = ending.history, ending.state, ending.config.start_evals
     each = history.first_nfev - before if history.size else 0
-    return history.own(state.began[0], state.counts[0], each, before)
+    return history.per_problem(state.began[0], state.counts[0], each, before)
 
 
 def _solutions(ending: Ending) -> NDArray[Any]:
@@ -210,6 +212,7 @@ def _message(ending: Ending, status: NDArray[Any]) -> str:
         text += f" {ending.story}."
     if chosen := _chosen(ending):
         text += f" {chosen}"
+    # A schedule of the user's own may have a gamma, too.
     elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _is_high(full, t1).all():
         text += f" t is still {_range(full.t)}, from {_range(t1)}: more iterations, or a smaller gamma, lower it."
     return " ".join(filter(None, (text, *ending.remarks)))

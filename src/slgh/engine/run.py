@@ -114,7 +114,7 @@ class Run:
     def requests(self) -> Generator[Request, Any, Result]:
         """Iterate until all problems have ended, then request the final values. The driver answers the requests."""
         config = self.config
-        self._clock = time.monotonic()
+        self._clock = time.monotonic()  # again, since compiling the loop does not count
         self.recorder.open()
         try:
             if config.start_evals and self.state.nfev == 0:
@@ -124,7 +124,7 @@ class Run:
                 raise Stop(Status.COMPLETED if self.state.k else Status.MAX_EVALS)
             yield from self._iterate(config.limits.max_iter if config.batch_size is None else None)
         except Stop as stop:
-            self.save()
+            self.save()  # before problems end, so that the run can be resumed
             self._end_all(stop.status)
         else:
             self.save()
@@ -174,7 +174,11 @@ class Run:
         self.answers.clear()
 
     def _iterate(self, last: int | None) -> Generator[Request, Any, None]:
-        """Iterate until all problems have ended, or a single one has completed the iteration `last`."""
+        """Iterate until all problems have ended. With a Strategy, return after iteration `last` as well.
+
+        Without a Strategy `last` is `max_iter`, where `_check_limits` ends the run. A compiled loop needs it to choose
+        the length of its blocks.
+        """
         slotted = self.config.batch_size is not None
         while self.state.active.size or (slotted and self.state.waiting().size):
             if self.strategy is not None and last is not None and self.state.k >= last:
@@ -212,7 +216,7 @@ class Run:
 
     def _end_all(self, status: Status) -> None:
         """End all problems, including those that have not begun."""
-        waiting = self.state.waiting() if self.config.batch_size is not None else np.arange(0)
+        waiting = self.state.waiting()
         state = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
         state = self.loop.end_all(state, status)
         self.state = state.end(waiting, status, counts=np.array([[0], [self.config.start_evals], [0]]))
@@ -227,6 +231,7 @@ class Run:
         if size is None or state.active.size == size:
             return
         new = state.waiting()[: size - state.active.size]
+        # If no problem runs, skip to the next iteration that the history records.
         k = state.k if state.active.size else state.k + -state.k % stride
         if not new.size or k % stride:
             return
@@ -366,8 +371,10 @@ class Run:
         self._stop_if(value=self.state.full.f_best[0], seconds=self.elapsed())
         dtype, native = self.config.dtype, self.config.backend.native
         closed_form = self.config.traits.closed_form
-        what = ("F.grad" if closed_form else "grad") if gradient else "F" if closed_form else "fun"
-        t = native(np.zeros((1, 1), dtype)) if what.startswith("F") else None
+        what = "grad" if gradient else "fun"
+        t = None
+        if closed_form:
+            what, t = "F.grad" if gradient else "F", native(np.zeros((1, 1), dtype))
         query = Query(what, native(points.astype(dtype)[None]), t=t)
         raw = yield from self._evaluate(query, self.state.active)
         return np.asarray(self.config.backend.host(raw)[0], float)

@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj
 
 
 class Placeholder(NamedTuple):
-    """Place of a number in a structure."""
+    """Place of a number in a structure. All placeholders are equal, so that equal structures have equal hashes."""
 
 
 class Static(NamedTuple):
