@@ -390,7 +390,7 @@ def test_ctrl_c_at_the_starts_keeps_the_values_that_are_known() -> None:
 LARGE = """
 import os, signal, threading
 import numpy as np
-import slgh
+from slgh import minimize  # now, since importing it may take longer than the timer below
 
 
 def f(x):
@@ -406,7 +406,7 @@ if __name__ == "__main__":
     for i in range(3):
         threading.Timer(1 + 0.1 * i, os.kill, (os.getpid(), signal.SIGINT)).start()
         options = {"method": "gd", "step": 0.1, "max_iter": 10**6, "workers": 2, "history": 0}
-        result = slgh.minimize(f, np.ones((4, 500_000)), batched=True, grad=g, **options)
+        result = minimize(f, np.ones((4, 500_000)), batched=True, grad=g, **options)
         print(result.status[0], flush=True)
 """
 
