@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -11,12 +12,15 @@ import matplotlib
 import numpy as np
 import pytest
 import scipy.optimize
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.collections import LineCollection
 from numpy.testing import assert_allclose
 
 import slgh
 from libraries import other_libraries, to_library
 from slgh.paper.experiments.figures import Panel, curves, surfaces, trajectories
+from slgh.paper.experiments.paper_table import with_interval
 from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import path_of, thinned
 from slgh.plotting.style import COLORS, DASHES, METHOD_COLORS, PHASE_COLORS, as_bytes, looks, method_color
@@ -353,6 +357,27 @@ def test_a_table_is_plain_text_wherever_it_goes() -> None:
 
     table = Table(title="[bold]t", headings=("a",), rows=(("[red]x|y",),))
     console = Console(width=40, record=True, file=__import__("io").StringIO())
-    console.print(table.rich())
+    console.print(table.rich(40))
     assert "[red]x|y" in console.export_text()
     assert table.markdown().splitlines()[-1] == "| [red]x\\|y |"
+
+
+def test_a_table_that_is_too_wide_drops_optional_columns_instead_of_wrapping() -> None:
+    from rich.console import Console
+
+    row = ("SLGH_r", "1" * 30, "2" * 20, "match")
+    table = Table(title="t", headings=("method", "x", "f", "verdict"), rows=(row,), optional=("x", "f"))
+    kept = {80: row, 50: (row[0], *row[2:]), 35: (row[0], row[3])}
+    for width, cells in kept.items():
+        console = Console(width=width, file=io.StringIO())
+        console.print(table.rich(width))
+        lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        assert tuple(next(line for line in lines if "SLGH_r" in line).split()) == cells
+    assert "Too wide for this terminal: x; f" in " ".join(" ".join(lines).split())
+
+
+@given(st.tuples(*[st.floats(-1e6, 1e6)] * 3).map(sorted))
+def test_an_interval_contains_its_median_as_printed(numbers: list[float]) -> None:
+    low, median, high = numbers
+    shown = [float(part.strip("[],")) for part in with_interval(median, low, high).split()]
+    assert shown[1] <= shown[0] <= shown[2]

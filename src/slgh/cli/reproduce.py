@@ -152,7 +152,7 @@ def _show(bar: Bar, experiment: Experiment, findings: Findings, *, quiet: bool) 
     """Print the tables, or only the verdicts if `quiet`."""
     for table in findings.tables:
         if not quiet:
-            bar.print(table.rich())
+            bar.print(table.rich(bar.console.width))
             if table.note:
                 bar.print(table.note, style="dim")
         elif "verdict" in table.headings:

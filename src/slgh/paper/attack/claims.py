@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from slgh.paper.attack.compare import COLUMNS, NOT_JUDGED, Sample, shown
 from slgh.paper.attack.printed import VARIANTS
-from slgh.plotting.table import Table
+from slgh.plotting.table import Table, interval_decimals
 
 LEVEL = 0.95
 RESAMPLES = 10_000
@@ -37,7 +37,8 @@ class Difference:
         """The difference and its interval as text, with signs."""
         if not self.images:
             return "none", "none"
-        how = {"success": "+.1f", "iterations": "+.0f"}.get(column, "+.3g")
+        fixed = {"success": 1, "iterations": 0}
+        how = f"+z.{fixed.get(column, interval_decimals(self.mean, self.low, self.high))}f"
         return f"{self.mean:{how}}", f"{self.low:{how}} to {self.high:{how}}"
 
     def as_dict(self) -> dict[str, float]:
@@ -85,7 +86,7 @@ needs fewer iterations than ZOGradOpt. And about Figure 15: a smaller gamma is f
 
 NOTE = (
     "Differences are taken image by image between means over seeds, and averaged; iterations over the images on which "
-    "both succeed. The interval is a bootstrap's over images."
+    "both succeed. The interval is a bootstrap's over images. Undecided: it contains 0."
 )
 
 
@@ -117,7 +118,7 @@ def judge(claim: Claim, found: Difference) -> str:
     if not found.images:
         return "no images to compare"
     if found.undecided:
-        return "undecided: the interval holds 0"
+        return "undecided"
     if claim.less is None:
         return "less" if found.high < 0 else "more"
     return "holds" if (found.high < 0) == claim.less else "fails: it is the other way round"
@@ -134,7 +135,8 @@ def claims_table(samples: Mapping[str, Sample], *, title: str) -> tuple[Table, l
         rows.append((str(claim), *found.shown(claim.column), str(found.images), said))
         data.append({"claim": str(claim), **found.as_dict(), "verdict": said})
     headings = ("claim", "difference", "95 % interval", "images", "verdict")
-    return Table(title=title, headings=headings, rows=tuple(rows), note=NOTE), data
+    optional = ("images", "difference", "95 % interval")
+    return Table(title=title, headings=headings, rows=tuple(rows), note=NOTE, optional=optional), data
 
 
 def shared_table(samples: Mapping[str, Sample], *, title: str, judged: bool) -> tuple[Table, list[dict[str, Any]]]:
@@ -148,10 +150,10 @@ def shared_table(samples: Mapping[str, Sample], *, title: str, judged: bool) -> 
         data.append({"column": heading, "two sets": means[0], "shared": means[1], **found.as_dict(), "verdict": said})
     cost = [float(sample.queries.mean()) for sample in (two, one, samples["zoslgh_r"])]
     texts = [f"{queries:,.0f}" for queries in (*cost, cost[1] - cost[0])]
-    rows.append(("queries an image", texts[0], texts[1], texts[3], "", f"ZOSLGH_r: {texts[2]}"))
-    data.append({"column": "queries an image"} | dict(zip(("two sets", "shared", "ZOSLGH_r"), cost, strict=True)))
+    rows.append(("queries per image", texts[0], texts[1], texts[3], "", f"ZOSLGH_r: {texts[2]}"))
+    data.append({"column": "queries per image"} | dict(zip(("two sets", "shared", "ZOSLGH_r"), cost, strict=True)))
     headings = ("", "two sets", "shared", "difference", "95 % interval", "verdict")
-    return Table(title=title, headings=headings, rows=tuple(rows)), data
+    return Table(title=title, headings=headings, rows=tuple(rows), optional=("95 % interval", "difference")), data
 
 
 def within_noise(found: Difference, of: float) -> str:

@@ -121,13 +121,30 @@ def main_table(paper: PaperAttack, samples: Sequence[Sample], *, title: str, not
             ours = with_deviation(column, sample.mean(column), sample.deviation(column))
             cells.append(ours if printed is None else f"{ours} [{getattr(printed, column)}]")
         rows.append((sample.label, *cells, verdict(paper, sample, judged=judged)))
-    return Table(title=title, headings=("method", *COLUMNS.values(), "verdict"), rows=tuple(rows), note=note)
+    return Table(
+        title=title,
+        headings=("method", *COLUMNS.values(), "verdict"),
+        rows=tuple(rows),
+        note=note,
+        optional=tuple(COLUMNS[column] for column in ("total", "iterations", "l2")),
+    )
 
 
 def with_deviation(column: str, middle: float, spread: float) -> str:
     """Format a mean with its standard deviation, which adds nothing to a success rate."""
-    text = shown(column, middle)
-    return text if column == "success" or math.isnan(middle) else f"{text} ± {shown(column, spread)}"
+    return shown(column, middle) if column == "success" or math.isnan(middle) else plus_minus(column, middle, spread)
+
+
+def plus_minus(column: str, middle: float, spread: float) -> str:
+    """Format a mean and a deviation with equal decimals. A deviation of L2 has at least one significant digit.
+
+    >>> plus_minus("l2", 5.0, 0.0284), plus_minus("l2", 0.0826, 2.85e-5), plus_minus("total", 59.8, 0.021)
+    ('5.00 ± 0.03', '0.08260 ± 0.00003', '59.80 ± 0.02')
+    """
+    decimals = len(shown(column, middle).partition(".")[2])
+    if column == "l2" and spread > 0:
+        decimals = max(decimals, -math.floor(math.log10(spread)))
+    return f"{middle:.{decimals}f} ± {spread:.{decimals}f}"
 
 
 def printed_of(paper: PaperAttack, sample: Sample) -> PrintedRow | None:
@@ -180,8 +197,9 @@ def spread_table(samples: Sequence[Sample], *, title: str) -> Table:
         cells = [over_seeds(column, sample.of_seeds(column)) for column in COLUMNS]
         cost = f"{mean(sample.queries):,.0f}", f"{mean(sample.seconds):.3g}"
         rows.append((sample.label, *cells, shown("l2", mean(sample.least)), *cost))
-    headings = ("method", *COLUMNS.values(), "least L2 met", "queries an image", "seconds a run")
-    return Table(title=title, headings=headings, rows=tuple(rows))
+    headings = ("method", *COLUMNS.values(), "least L2 met", "queries per image", "seconds per run")
+    optional = ("least L2 met", COLUMNS["total"], COLUMNS["iterations"], "seconds per run")
+    return Table(title=title, headings=headings, rows=tuple(rows), optional=optional)
 
 
 def over_seeds(column: str, of_seeds: NDArray[np.float64]) -> str:
@@ -191,8 +209,8 @@ def over_seeds(column: str, of_seeds: NDArray[np.float64]) -> str:
     '76.0 ± 1.0'
     """
     known = known_values(of_seeds)
-    text = shown(column, mean(known))
-    return text if known.size < 2 else f"{text} ± {shown(column, float(known.std(ddof=1)))}"
+    middle = mean(known)
+    return shown(column, middle) if known.size < 2 else plus_minus(column, middle, float(known.std(ddof=1)))
 
 
 def grid_table(paper: PaperAttack, records: dict[str, Record], *, title: str) -> Table:
@@ -208,7 +226,7 @@ def grid_table(paper: PaperAttack, records: dict[str, Record], *, title: str) ->
             ours = f"{seen(found)}, {found['distortion']:.3g}"
             cells.append(f"{ours} [{cell}]" if i == k else ours)
         rows.append((VARIANTS[name].label, *cells))
-    return Table(title=title, headings=headings, rows=tuple(rows))
+    return Table(title=title, headings=headings, rows=tuple(rows), optional=headings[:1:-1])
 
 
 def seen(found: Record) -> str:

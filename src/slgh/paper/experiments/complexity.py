@@ -91,7 +91,8 @@ LINKS = (16, 32, 64, 128)
 """Lengths of these chains."""
 
 TITLE = "Table 1, measured: iterations T until the criterion of each theorem holds"
-HEADINGS = ("theorem", "function", "gamma", "Table 1", "p in T ~ eps^-p", "q in T ~ d^q", "T / bound", "T known")
+HEADINGS = ("theorem", "function", "gamma", "Table 1", "p: T ~ eps^-p", "q: T ~ d^q", "T / bound", "T known")
+OPTIONAL = ("T known", "T / bound", "Table 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,7 @@ def conclude(records: Sequence[Record], cells: Sequence[Cell] = TABLE) -> Findin
     """Return the table, and the figure of T over eps."""
     found = complexity([Measured(**m) for record in records for m in record["measured"]], cells)
     return Findings(
-        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=NOTE),),
+        tables=(Table(title=TITLE, headings=HEADINGS, rows=tuple(found.rows()), note=NOTE, optional=OPTIONAL),),
         data=found.as_dict(),
         drawings=(
             Drawing(

@@ -17,7 +17,7 @@ from slgh.paper.experiment import Drawing, Findings, Job, Record, Tick, require_
 from slgh.plotting.explorer import Box, Explorer, explore
 from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import Path, thinned
-from slgh.plotting.table import Table
+from slgh.plotting.table import Table, interval_decimals
 from slgh.problems import Problem
 from slgh.result import Result
 
@@ -110,19 +110,24 @@ class PaperTable:
 
     def compare(self, outcomes: Sequence[RowOutcome]) -> Table:
         """The paper's table beside the measured numbers."""
-        over = "" if self.closed_form else f"; slgh: median and 95 % interval over {self.seeds} seeds"
-        headings = ("method", "paper (x, y)", "paper f", "slgh (x, y)", "slgh f", "verdict")
         rows = []
         for o in outcomes:
-            verdict = judge(self, o.row, o.x, o.fun)
-            verdict = verdict if not o.row.remark else f"{verdict}: {o.row.remark}"
             *point, value = (self.shown(*numbers) for numbers in o.quantiles.T)
+            verdict = judge(self, o.row, o.x, o.fun)
             rows.append((o.row.label, ", ".join(o.row.x), o.row.fun, ", ".join(point), value, verdict))
-        return Table(title=self.title + over, headings=headings, rows=tuple(rows))
+        notes = [] if self.closed_form else [f"slgh: median [95 % interval] over {self.seeds} seeds."]
+        notes += [f"{o.row.label}: {o.row.remark}." for o in outcomes if o.row.remark]
+        return Table(
+            title=self.title,
+            headings=("method", "paper (x, y)", "paper f", "slgh (x, y)", "slgh f", "verdict"),
+            rows=tuple(rows),
+            note=" ".join(notes),
+            optional=("slgh (x, y)", "paper (x, y)"),
+        )
 
     def shown(self, median: float, low: float, high: float) -> str:
         """Format a measured number, with its interval if the table is stochastic."""
-        return f"{median:.4g}" if self.closed_form else f"{median:.4g} [{low:.3g}, {high:.3g}]"
+        return f"{median:.4g}" if self.closed_form else with_interval(median, low, high)
 
     def as_dict(self, outcome: RowOutcome) -> dict[str, Any]:
         """Return a row for JSON."""
@@ -156,6 +161,17 @@ class PaperTable:
     def row(self, label: str) -> TableRow:
         """Return the row with this label."""
         return next(row for row in self.rows if row.label == label)
+
+
+def with_interval(median: float, low: float, high: float) -> str:
+    """Format a median and its interval with equal decimals.
+
+    >>> with_interval(12.6321, 12.6318, 12.6324), with_interval(-0.000266, -0.0201, 0.0109)
+    ('12.63 [12.63, 12.63]', '0.000 [-0.020, 0.011]')
+    """
+    decimals = interval_decimals(median, low, high)
+    middle, *ends = (f"{number:z.{decimals}f}" for number in (median, low, high))
+    return f"{middle} [{', '.join(ends)}]"
 
 
 def record_row(table: PaperTable, row: TableRow, tick: Tick) -> Record:
