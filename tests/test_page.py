@@ -21,6 +21,7 @@ from slgh.plotting import page as page_module
 from slgh.plotting.explorer import Explorer, explore
 from slgh.plotting.page import (
     REPLAYED,
+    Link,
     Picture,
     Section,
     anchors,
@@ -118,6 +119,25 @@ def test_contents_are_listed_where_there_is_more_than_one_section() -> None:
     text = render_page("T", sections)
     assert re.findall(r'<a href="#(.*?)">(.*?)</a>', text) == [("a-b", "A"), ("a-b-2", "B")]
     assert re.findall(r'<section id="(.*?)"', text) == ["a-b", "a-b-2"]
+
+
+def test_the_header_counts_reproduced_rows_and_links_elsewhere() -> None:
+    sections = [
+        Section(name="a", title="A", reproduced=(5, 5), watch="Watch <this>."),
+        Section(name="b", title="B", reproduced=(2, 3)),
+        Section(name="c", title="C"),
+    ]
+    text = render_page("T", sections, [Link(text="The paper", url="https://example.org/?a&b")])
+    assert '<strong class="bad">7 of 8 rows reproduced</strong>' in text
+    assert '<strong class="good">5 of 5 rows reproduced</strong>' in render_page("T", sections[:1])
+    assert '<a href="https://example.org/?a&amp;b">The paper</a>' in text
+    assert "Watch &lt;this&gt;." in text
+    assert "rows reproduced" not in render_page("T", sections[2:])
+
+
+def test_pictures_come_before_tables(explorers: dict[str, Explorer]) -> None:
+    text = render_page("T", [Section(name="a", title="A", tables=(table(),), explorer=explorers["valley"])])
+    assert text.index('class="plot map"') < text.index("<table>")
 
 
 def test_nothing_on_the_page_points_elsewhere(explorers: dict[str, Explorer]) -> None:
@@ -537,21 +557,59 @@ def test_where_motion_is_unwelcome_the_button_goes_step_by_step(at_start: Visit)
 
 
 def test_every_control_is_reached_by_the_tabulator_and_shows_it(at_start: Visit) -> None:
-    at_start.page.locator(".scroll").first.focus()
+    at_start.page.locator("nav a").last.focus()
     reached = []
-    for _ in range(4):
+    for _ in range(5):
         at_start.page.keyboard.press("Tab")
         look = """() => { const e = document.activeElement;
             return [e.id || e.className || e.type, getComputedStyle(e).outlineStyle, e.labels[0]?.innerText]; }"""
         reached.append(at_start.page.evaluate(look))
-    assert [name for name, _, _ in reached] == ["radio", "valley-t", "valley-k", "play"]
+    assert [name for name, _, _ in reached] == ["radio", "valley-t", "valley-k", "play", "valley-beside"]
     assert all(outline != "none" for _, outline, _ in reached)
     assert [label for _, _, label in reached] == [
         "SLGH_r",
         "Radius t of the picture, finer toward 0",
         "Iteration k",
         None,
+        "Compare with",
     ]
+
+
+def test_two_methods_are_side_by_side_at_one_iteration_each_at_its_t(
+    at_start: Visit, explorers: dict[str, Explorer]
+) -> None:
+    gd, slgh_r = (path.thin(REPLAYED) for path in explorers["valley"].paths)
+    at_start.press("#valley-k", "PageUp", "PageUp")
+    k = int(at_start.page.locator("#valley-k").input_value())
+    at = int(np.searchsorted(gd.iteration, slgh_r.iteration[k], side="right")) - 1
+    second = "#valley-explorer .second"
+    np.testing.assert_allclose(at_start.drawn(second, "x", "now"), [gd.x[at, 0]])
+    np.testing.assert_allclose(at_start.drawn(second, "customdata"), explorers["valley"].F[-1], rtol=1e-4, atol=1e-2)
+    title = at_start.page.locator("#valley-explorer .of-second").inner_text()
+    assert title.endswith("map of F(x, 0)")
+    at_start.press("#valley-t", "Home")  # by hand: both maps show this t
+    assert at_start.drawn(second, "customdata") == at_start.drawn("#valley-explorer .map", "customdata")
+    # Choosing the method beside swaps the two.
+    at_start.page.locator("#valley-beside").select_option("1")
+    at_start.settle("valley")
+    assert "GD at iteration" in at_start.status("valley")
+    assert at_start.page.locator("#valley-explorer input:checked").get_attribute("value") == "0"
+    at_start.page.locator("#valley-beside").select_option("0")
+    at_start.settle("valley")
+
+
+@pytest.mark.parametrize("anchor", ["valley", "curve"])
+def test_curves_of_f_and_t_follow_the_iteration(at_start: Visit, explorers: dict[str, Explorer], anchor: str) -> None:
+    chosen = {"valley": 1, "curve": 0}[anchor]
+    path = explorers[anchor].paths[chosen].thin(REPLAYED)
+    at_start.press(f"#{anchor}-k", "PageUp", "PageUp")
+    k = int(at_start.page.locator(f"#{anchor}-k").input_value())
+    plot = f"#{anchor}-explorer .curves"
+    for axis, values in (("y", path.fun), ("y2", path.t)):
+        np.testing.assert_allclose(at_start.drawn(plot, "x", f"chosen {axis}"), path.iteration[: k + 1])
+        np.testing.assert_allclose(at_start.drawn(plot, "y", f"chosen {axis}"), values[: k + 1])
+    shape = at_start.page.evaluate("plot => document.querySelector(plot).layout.shapes[0].x0", plot)
+    assert shape == path.iteration[k]
 
 
 def test_without_webgl_a_note_stands_in_for_the_surface(at_start: Visit) -> None:
@@ -579,8 +637,12 @@ def test_the_surface_is_F_with_the_path_on_it_and_turns_by_keyboard(
     before = visit.page.evaluate(eye)
     visit.press("#valley-turn", "ArrowRight", "ArrowRight")
     assert visit.page.evaluate(eye) != before
-    boxes = [visit.page.locator(f"#valley-explorer {name}").bounding_box() for name in (".map", ".surface")]
-    assert boxes[0]["y"] == boxes[1]["y"]  # side by side
+    boxes = {
+        name: visit.page.locator(f"#valley-explorer .{name}").bounding_box()
+        for name in ("map", "second", "curves", "surface")
+    }
+    assert boxes["map"]["y"] == boxes["second"]["y"]  # side by side
+    assert boxes["curves"]["y"] == boxes["surface"]["y"]
 
 
 def test_no_wall_hides_the_ball_from_wherever_it_is_seen(open_page: Any, tmp_path: File) -> None:

@@ -46,12 +46,16 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Output of an experiment: tables, data for JSON, figures, and an explorer."""
+    """Output of an experiment: tables, data for JSON, figures, and an explorer with a hint on what to watch."""
 
     tables: tuple[Table, ...]
     data: Any
     drawings: tuple[Drawing, ...] = ()
     explore: Callable[[], Explorer] | None = None
+    watch: str = ""
+    """What to look for in the explorer."""
+    reproduced: tuple[int, int] | None = None
+    """Number of the paper's rows that are reproduced, and of all rows."""
 
 
 class Experiment(Protocol):

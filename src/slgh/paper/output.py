@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import slgh
 from slgh.files import atomic_write, to_json, write_text
 from slgh.paper.experiment import Experiment, Findings
-from slgh.plotting.page import Picture, Section, write_page
+from slgh.plotting.page import Link, Picture, Section, write_page
 from slgh.plotting.style import as_bytes
+
+PAPER = "https://papers.nips.cc/paper_files/paper/2022/hash/2e622ac74f66df03b686a12e2e0e4424-Abstract-Conference.html"
+DOCUMENTATION = Path(slgh.__file__).parents[2] / "docs" / "experiments.md"
+"""In a clone. An installed package has no documentation to link to."""
 
 # The content of the output folder.
 PAGE = "index.html"
@@ -38,6 +44,8 @@ def draw_section(experiment: Experiment, findings: Findings, folder: Path) -> Se
         tables=findings.tables,
         pictures=tuple(pictures),
         explorer=findings.explore() if findings.explore is not None else None,
+        watch=findings.watch,
+        reproduced=findings.reproduced,
     )
 
 
@@ -50,7 +58,11 @@ def write_tables(experiment: Experiment, findings: Findings, folder: Path) -> No
 
 def write_sections(file: Path, sections: list[Section]) -> None:
     """Write the page."""
-    write_page(file, "Single loop Gaussian homotopy: the paper's experiments", sections)
+    links = [Link(text="The paper (NeurIPS 2022)", url=PAPER)]
+    if DOCUMENTATION.exists():
+        url = quote(os.path.relpath(DOCUMENTATION, file.parent).replace(os.sep, "/"))
+        links.append(Link(text="Documentation of the experiments", url=url))
+    write_page(file, "Single loop Gaussian homotopy: the paper's experiments", sections, links)
 
 
 def write_data(file: Path, found: Mapping[str, Any]) -> None:

@@ -314,6 +314,48 @@
     };
   }
 
+  /** f and t of all paths over the iterations, the chosen one and the one beside it bold up to the current iteration. */
+  function curvesOf({ problem, path, k }, beside, colors) {
+    const shown = [path, beside].filter(Boolean);
+    const iteration = path.iteration[k];
+    const span = Math.max(...shown.map((one) => one.iteration[one.iteration.length - 1]));
+    const ordered = [...problem.paths.filter((one) => !shown.includes(one)), ...shown.reverse()];
+    const line = (one, y, axis, to, look) => ({
+      type: "scatter",
+      mode: "lines",
+      x: one.iteration.subarray(0, to),
+      y: y.subarray(0, to),
+      yaxis: axis,
+      line: { color: one.color, width: look.width },
+      opacity: look.opacity,
+      name: look.name,
+      hovertemplate: `${escapeOf(one.label)}<br>iteration %{x}<br>%{y:.4g}<extra></extra>`,
+    });
+    const traces = ordered.flatMap((one) =>
+      [[one.fun, "y"], [one.t, "y2"]].flatMap(([y, axis]) => {
+        const whole = line(one, y, axis, y.length, { width: 1.5, opacity: shown.includes(one) ? 0.5 : 0.25, name: "whole" });
+        if (!shown.includes(one)) return [whole];
+        const name = one === path ? `chosen ${axis}` : `beside ${axis}`;
+        return [whole, line(one, y, axis, recordOf(one, iteration) + 1, { width: 3.5, opacity: 1, name })];
+      }),
+    );
+    const positive = problem.paths.every((one) => one.fun.every((value) => value > 0 || Number.isNaN(value)));
+    const layout = {
+      ...layoutOf(colors),
+      xaxis: { ...axisOf(colors, "iteration", [0, span || 1]), anchor: "y2" },
+      yaxis: { ...axisOf(colors, "f"), domain: [0.54, 1], type: positive ? "log" : "linear", exponentformat: "power", nticks: 5 },
+      yaxis2: { ...axisOf(colors, "t"), domain: [0, 0.46], rangemode: "tozero", nticks: 4 },
+      shapes: [{ type: "line", xref: "x", yref: "paper", x0: iteration, x1: iteration, y0: 0, y1: 1, line: { color: colors.soft, width: 1 } }],
+    };
+    layout.margin = { l: 60, r: 14, t: 14, b: 44, autoexpand: false };
+    return [traces, layout];
+  }
+
+  /** Text for the library, which reads some HTML. */
+  function escapeOf(text) {
+    return text.replace(/[&<>]/g, (letter) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[letter]);
+  }
+
   /** F as a surface, with the chosen path on it. */
   function surfaceOf(view, colors, narrow, eye, angle) {
     const { problem, values, scale, path } = view;
@@ -490,13 +532,20 @@
     return svg("svg", { width: 36, height: 18, viewBox: "-18 -9 36 18" }, line, symbol);
   }
 
+  /** The value at a record of a path, and the t of the map that shows it. */
+  function placeOf(path, k, t) {
+    return `f = ${show(path.fun[k])}, map of F(x, ${show(t)})`;
+  }
+
   class Explorer {
     constructor(root) {
       const find = (selector) => root.querySelector(selector);
       this.problem = read(find("script").textContent);
       this.sliders = { t: find(".t input"), k: find(".k input"), turn: find(".turn input") };
       this.outputs = { t: find(".t output"), k: find(".k output"), status: find(".status"), picture: find(".pictured"), path: find(".at") };
-      this.plots = { map: find(".map"), surface: find(".surface"), curve: find(".curve") };
+      this.plots = { map: find(".map"), second: find(".second"), surface: find(".surface"), curve: find(".curve"), curves: find(".curves") };
+      this.titles = { map: find(".of-map"), second: find(".of-second") };
+      this.menu = find("select");
       this.radios = [...root.querySelectorAll("input[type=radio]")];
       this.button = find(".play");
       this.panels = find(".panels");
@@ -504,7 +553,9 @@
       this.t = this.problem.t[0];
       // The last method of a list is the one that the others are there to be compared with.
       this.chosen = this.problem.paths.length - 1;
+      this.second = 0; // the method beside it
       this.k = 0;
+      this.free = false; // whether t was set by hand: both maps show it
       this.angle = this.plots.surface ? lowSideOf(this.problem) : 0;
       this.dragged = null; // where the eye was dragged to
       this.watched = false;
@@ -517,6 +568,11 @@
 
     get path() {
       return this.problem.paths[this.chosen];
+    }
+
+    /** The path beside the chosen one, if there is one. */
+    get beside() {
+      return this.menu ? this.problem.paths[this.second] : null;
     }
 
     get last() {
@@ -550,6 +606,7 @@
       k?.addEventListener("input", () => this.setIteration(+k.value));
       turn?.addEventListener("input", () => this.setAngle((turn.value * Math.PI) / 180));
       this.radios.forEach((radio, i) => radio.addEventListener("change", () => this.choose(i)));
+      this.menu?.addEventListener("change", () => this.compare(+this.menu.value));
       this.button?.addEventListener("click", () => (this.replay ? this.pause() : this.play()));
       CALM.addEventListener("change", () => this.update());
       DARK.addEventListener("change", () => this.refresh());
@@ -558,6 +615,7 @@
     /** Look at another t. The path stays where it is. */
     setRadius(t) {
       this.replay = null;
+      this.free = true;
       this.t = t;
       this.update();
     }
@@ -570,9 +628,15 @@
 
     moveTo(k) {
       this.k = k;
-      const [t, largest] = [this.path.t[k], this.problem.t[0]];
-      this.t = t < largest ? t : largest;
+      this.free = false;
+      this.t = this.radiusOf(this.path, k);
       return this.update();
+    }
+
+    /** The t of a path at a record, at most the largest that is shown. */
+    radiusOf(path, k) {
+      const [t, largest] = [path.t[k], this.problem.t[0]];
+      return t < largest ? t : largest;
     }
 
     setAngle(angle) {
@@ -591,8 +655,21 @@
     /** Another method, at the same iteration and its t there. */
     choose(i) {
       const iteration = this.path.iteration[this.k];
+      if (i === this.second) this.second = this.chosen; // two methods, not one twice
       this.chosen = i;
       this.setIteration(recordOf(this.path, iteration));
+    }
+
+    /** Another method beside the chosen one. */
+    compare(i) {
+      if (i === this.chosen) {
+        const before = this.second;
+        this.second = i;
+        this.choose(before);
+        return;
+      }
+      this.second = i;
+      this.update();
     }
 
     pause() {
@@ -642,6 +719,8 @@
       this.sliders.k.closest(".slider").querySelector(".last").textContent = `end, ${path.iteration[last]}`;
       this.button.textContent = CALM.matches ? "Step" : this.replay ? "Pause" : "Play";
       this.button.disabled = last === 0;
+      this.radios.forEach((radio, i) => (radio.checked = i === this.chosen));
+      if (this.menu) this.menu.value = this.second;
       const point = x.length > 1 ? `(${x.join(", ")})` : x[0];
       this.outputs.path.textContent = `${path.label || "path"} at iteration ${at}: x = ${point}, f = ${show(path.fun[k])}, its t = ${show(path.t[k])}.`;
     }
@@ -670,6 +749,16 @@
       const view = { problem, values, scale: scaleOf(values), path, k };
       const colors = theme();
       const drawn = [];
+      if (path && this.titles.map) this.titles.map.textContent = `${path.label || "path"}: ${placeOf(path, k, this.t)}`;
+      if (this.beside && plots.second) {
+        const at = recordOf(this.beside, path.iteration[k]);
+        const t = this.free ? this.t : this.radiusOf(this.beside, at);
+        const F = valuesAt(problem, positionOf(problem, t));
+        this.titles.second.textContent = placeOf(this.beside, at, t);
+        const other = { problem, values: F, scale: scaleOf(F), path: this.beside, k: at };
+        drawn.push(Plotly.react(plots.second, ...mapOf(other, colors, plots.second.clientWidth < NARROW), CONFIG));
+      }
+      if (plots.curves && path) drawn.push(Plotly.react(plots.curves, ...curvesOf(view, this.beside, colors), CONFIG));
       if (plots.curve) drawn.push(Plotly.react(plots.curve, ...curveOf(view, colors), CONFIG));
       const narrow = plots.map?.clientWidth < NARROW;
       if (plots.map) drawn.push(Plotly.react(plots.map, ...mapOf(view, colors, narrow), CONFIG));

@@ -49,6 +49,18 @@ class Section:
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     explorer: Explorer | None = None
+    watch: str = ""
+    """What to look for in the explorer."""
+    reproduced: tuple[int, int] | None = None
+    """Number of the paper's rows that are reproduced, and of all rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link in the header of the page."""
+
+    text: str
+    url: str
 
 
 def write_run_page(
@@ -98,12 +110,14 @@ def _explorer_of(F: Any, paths: Sequence[Path], title: str, minimizers: Any) -> 
     return explore(F, name="run", title=title, box=box, t1=t1, paths=paths, minimizers=minimizers)
 
 
-def write_page(file: str | os.PathLike[str], title: str, sections: Sequence[Section]) -> None:
+def write_page(
+    file: str | os.PathLike[str], title: str, sections: Sequence[Section], links: Sequence[Link] = ()
+) -> None:
     """Write the page atomically."""
-    write_text(file, render_page(title, sections))
+    write_text(file, render_page(title, sections, links))
 
 
-def render_page(title: str, sections: Sequence[Section]) -> str:
+def render_page(title: str, sections: Sequence[Section], links: Sequence[Link] = ()) -> str:
     """Return the page as HTML. Titles, labels and cells are plain text and are escaped."""
     try:
         import jinja2
@@ -113,9 +127,12 @@ def render_page(title: str, sections: Sequence[Section]) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters |= {"verdict": verdict, "marks": marks}
+    counts = [section.reproduced for section in sections if section.reproduced is not None]
     explorers = any(section.explorer is not None for section in sections)
     return environment.from_string(_asset("page.html.j2")).render(
         title=title,
+        links=links,
+        reproduced=tuple(map(sum, zip(*counts, strict=True))),
         sections=list(zip(anchors([section.name for section in sections]), sections, strict=True)),
         data=[None if section.explorer is None else encode(section.explorer) for section in sections],
         style=_asset("page.css"),

@@ -27,6 +27,9 @@ INTERVAL = (0.025, 0.975)
 MIN_SEEDS_FOR_INTERVAL = 20
 """With fewer seeds the quantiles mean little, and no verdict is given."""
 
+REPRODUCED = ("match", "within interval")
+"""Verdicts of rows that agree with the paper."""
+
 MAX_PATH_POINTS = 1000
 """Maximum number of iterations of a run kept for the figures."""
 
@@ -89,6 +92,8 @@ class PaperTable:
     closed_form: bool
     box: Box
     """Region shown by the explorer."""
+    watch: str
+    """What to look for in the explorer."""
     drawings: Callable[[Problem, Sequence[RowOutcome]], tuple[Drawing, ...]]
     """The paper's figures."""
     seeds: int = 1
@@ -106,6 +111,8 @@ class PaperTable:
             data=[self.as_dict(o) for o in outcomes],
             drawings=self.drawings(problem, outcomes),
             explore=partial(self.explore, problem, outcomes),
+            watch=self.watch,
+            reproduced=(sum(judge(self, o.row, o.x, o.fun) in REPRODUCED for o in outcomes), len(outcomes)),
         )
 
     def compare(self, outcomes: Sequence[RowOutcome]) -> Table:
