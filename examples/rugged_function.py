@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize as scipy_minimize
 
 import slgh
-from slgh.plotting.style import METHOD_COLORS, style
+from slgh.plotting.style import METHOD_COLORS, readable, style
 
 X0 = np.array([4.4, 3.4])
 BUDGET = 600
@@ -38,8 +38,8 @@ def draw(dark=False):
     """Return the picture that `slgh.plot` draws of the run, with L-BFGS on top."""
     run = slgh.minimize(ackley, X0, max_evals=BUDGET, seed=1, history="x")
     path, values = lbfgs()
-    color = METHOD_COLORS["lbfgsb"]
     with style(dark=dark):
+        color = readable(METHOD_COLORS["lbfgsb"])
         figure = slgh.plot(run, ackley)
         plane, curves, _ = figure.axes
         plane.plot(*path.T, "-", color=color, linewidth=2.5, zorder=6)

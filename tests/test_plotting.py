@@ -23,7 +23,19 @@ from slgh.paper.experiments.figures import Panel, curves, surfaces, trajectories
 from slgh.paper.experiments.paper_table import with_interval
 from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import path_of, thinned
-from slgh.plotting.style import COLORS, DASHES, METHOD_COLORS, PHASE_COLORS, as_bytes, looks, method_color
+from slgh.plotting.style import (
+    COLORS,
+    DASHES,
+    METHOD_COLORS,
+    PHASE_COLORS,
+    as_bytes,
+    faint,
+    lighter,
+    looks,
+    method_color,
+    readable,
+    style,
+)
 from slgh.plotting.table import Table
 
 matplotlib.use("Agg")
@@ -347,6 +359,15 @@ def test_lines_of_one_method_differ() -> None:
     assert found[0][0] == METHOD_COLORS["gd"]
     assert found[3][0] == METHOD_COLORS["slgh_r"]
     assert len({color for color, _ in found}) == len({dash for _, dash in found[:6]}) + 1 == len(labels)
+
+
+def test_lines_are_lighter_and_stronger_on_a_dark_background() -> None:
+    blue = METHOD_COLORS["auto"]
+    with style():
+        assert (readable(blue), faint(0.5)) == (blue, 0.5)
+    with style(dark=True):
+        assert readable(blue) == lighter(blue, 0.3)
+        assert 0.5 < faint(0.5) <= faint(0.9) == 1
 
 
 # Tables

@@ -53,6 +53,8 @@ def main(words: list[str] | None = None) -> None:
             )
             page.wait_for_timeout(1500)  # the surface is drawn in its own time
             file = args.file.with_stem(args.file.stem + more)
+            # Hide all but the controls and the two maps: the whole explorer is too tall for a README.
+            explorer.locator(".panel").evaluate_all("panels => panels.slice(2).forEach(one => one.remove())")
             explorer.screenshot(path=file)
             print(file)
         browser.close()

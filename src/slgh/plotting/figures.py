@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from slgh.plotting.explorer import Box, Function
 from slgh.plotting.path import Path
-from slgh.plotting.style import PHASE_COLORS, ink, looks
+from slgh.plotting.style import PHASE_COLORS, faint, ink, looks, readable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +63,7 @@ def draw_phases(ax: Axes, path: Path) -> None:
     from matplotlib.collections import EllipseCollection
 
     for name, piece in path.pieces():
-        color = PHASE_COLORS[name]
+        color = readable(PHASE_COLORS[name])
         look: dict[str, Any] = {"linewidth": 1.8, "markersize": 5, "zorder": 4}
         if name == "restarts":
             look = {"linewidth": 0.7, "markersize": 1.5, "alpha": 0.5}
@@ -73,9 +73,13 @@ def draw_phases(ax: Axes, path: Path) -> None:
             circles = EllipseCollection(
                 2 * some.t, 2 * some.t, np.zeros(len(some.t)), units="xy", offsets=some.x, transOffset=ax.transData
             )
-            circles.set(facecolor="none", edgecolor=color, alpha=0.5, linewidth=0.8)
+            circles.set(facecolor="none", edgecolor=color, alpha=faint(0.5), linewidth=0.8)
             ax.add_collection(circles, autolim=False)
-            ax.plot([], [], "o", color=color, markerfacecolor="none", alpha=0.5, markersize=9, label="radius t")
+            ax.plot([], [], "o", color=color, markerfacecolor="none", alpha=faint(0.5), markersize=9, label="radius t")
+
+
+SHADE = 0.16
+"""Opacity of the shade of a phase."""
 
 
 def shade_phases(ax: Axes, spans: Sequence[tuple[str, float, float]]) -> None:
@@ -87,7 +91,7 @@ def shade_phases(ax: Axes, spans: Sequence[tuple[str, float, float]]) -> None:
         else:
             merged.append([name, start, stop])
     for name, start, stop in merged:
-        ax.axvspan(start, stop, color=PHASE_COLORS[name], alpha=0.16, linewidth=0, zorder=0, label=f"_{name}")
+        ax.axvspan(start, stop, color=PHASE_COLORS[name], alpha=faint(SHADE), linewidth=0, zorder=0, label=f"_{name}")
 
 
 def scale_values(ax: Axes, values: NDArray[Any]) -> None:

@@ -13,6 +13,7 @@ from slgh.plotting.explorer import Function, box_around, explore, smoothed_at
 from slgh.plotting.figures import (
     BAND,
     PHASE_NAMES,
+    SHADE,
     RunCurves,
     at_each_point,
     contours,
@@ -24,7 +25,19 @@ from slgh.plotting.figures import (
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.probe_plot import plot_probe
-from slgh.plotting.style import METHOD_COLORS, PHASE_COLORS, background, ink, looks, matplotlib, new_figure, style
+from slgh.plotting.style import (
+    METHOD_COLORS,
+    PHASE_COLORS,
+    background,
+    faint,
+    ink,
+    is_dark,
+    looks,
+    matplotlib,
+    new_figure,
+    readable,
+    style,
+)
 from slgh.probe import Probe
 from slgh.result import Result
 
@@ -134,7 +147,7 @@ def _values(fun: Any, *, vectorized: bool) -> Function:
 
 def _draw_curves(left: Axes, right: Axes, result: Result) -> None:
     """Draw values on the left axes and t on the right ones."""
-    record, color = result.history, METHOD_COLORS["auto"]
+    record, color = result.history, readable(METHOD_COLORS["auto"])
     iteration, fun, t, best = (record[name] for name in ("iteration", "fun", "t", "fun_best"))
     if result.method.reports != "best" or np.isnan(best).all():
         runs = RunCurves(label=result.method.name, iteration=iteration, fun=_columns(fun), t=_columns(t))
@@ -151,7 +164,7 @@ def _draw_curves(left: Axes, right: Axes, result: Result) -> None:
         if not rows.size:
             continue
         seen[rows] = name != "restarts"
-        left.plot(at[rows], np.median(_columns(fun[rows]), axis=1), color=color, linewidth=0.8, alpha=0.45)
+        left.plot(at[rows], np.median(_columns(fun[rows]), axis=1), color=color, linewidth=0.8, alpha=faint(0.45))
         right.plot(at[rows], np.median(_columns(t[rows]), axis=1), color=color)
         if name:
             spans.append((name, at[max(rows[0] - 1, 0)], at[rows[-1]]))
@@ -176,11 +189,17 @@ def _columns(values: NDArray[Any]) -> NDArray[Any]:
 
 def _draw_legend(figure: Figure, result: Result) -> None:
     """Explain the curves, and the colors of the phases, which the path and the curves share."""
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import Patch
 
     names = [phase.name for phase in result.phases]
     handles: list[Any] = [line for line in figure.axes[-2].lines if not str(line.get_label()).startswith("_")]
-    handles += [Patch(color=PHASE_COLORS[name], label=text) for name, text in PHASE_NAMES.items() if name in names]
+    # In the shade of the curves, with a border in the color of the path.
+    handles += [
+        Patch(facecolor=to_rgba(PHASE_COLORS[name], faint(SHADE)), edgecolor=readable(PHASE_COLORS[name]), label=text)
+        for name, text in PHASE_NAMES.items()
+        if name in names
+    ]
     if result.phases:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
 
@@ -206,7 +225,7 @@ def _draw_line(ax: Axes, fun: Any, values: Function, paths: list[Path]) -> None:
         for name, piece in way.pieces():
             path = piece.thin(MAX_DOTS)
             heights = at((path.t, path.x[:, 0]))
-            color = PHASE_COLORS[name] if name else looks([way.label])[0][0]
+            color = readable(PHASE_COLORS[name]) if name else looks([way.label])[0][0]
             label = "path $(x_k, F(x_k, t_k))$" if i == 0 and name in ("", "homotopy") else None
             line = "." if name == "restarts" else ".-"
             ax.plot(path.x[:, 0], heights, line, color=color, markersize=3, label=label)
@@ -245,12 +264,10 @@ def _draw_plane(ax: Axes, values: Function, paths: list[Path]) -> None:
 def _draw_by_radius(ax: Axes, path: Path, largest: float) -> LineCollection:
     """Draw a path whose color is t."""
     from matplotlib.collections import LineCollection
-    from matplotlib.colors import to_rgb
 
     segments = np.stack([path.x[:-1], path.x[1:]], axis=1)
     # Large t contrasts with the background.
-    dark = float(np.mean(to_rgb(background()))) < 0.5
-    line = LineCollection(list(segments), cmap="viridis" if dark else "viridis_r", linewidths=1.8)
+    line = LineCollection(list(segments), cmap="viridis" if is_dark() else "viridis_r", linewidths=1.8)
     line.set_array(path.t[:-1])
     line.set_clim(0, largest or 1.0)
     ax.add_collection(line)

@@ -104,6 +104,23 @@ def ink() -> str:
     return str(matplotlib().rcParams["text.color"])
 
 
+def is_dark() -> bool:
+    """Return True if the background is dark."""
+    from matplotlib.colors import to_rgb
+
+    return sum(to_rgb(background())) < 1.5
+
+
+def readable(color: str) -> str:
+    """Return a color "#rrggbb" for lines and text on the current background: lighter if that is dark."""
+    return lighter(color, 0.3) if is_dark() else color
+
+
+def faint(alpha: float) -> float:
+    """Return the opacity of a faint line. On a dark background, lines need more of it to be seen."""
+    return min(1.0, 1.7 * alpha) if is_dark() else alpha
+
+
 def background() -> str:
     """Return the color behind the axes."""
     return str(matplotlib().rcParams["axes.facecolor"])
