@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import inspect
 import io
 import json
 import re
@@ -16,15 +17,17 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from sphinx.search import en as english
 from typer.testing import CliRunner
 
 import slgh
+import slgh.attack
 from slgh.cli import app
 from slgh.method import METHODS
 
@@ -156,6 +159,21 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert {"citing"} <= pages_found("cite", tmp_path / "site")
     assert {"citing"} <= pages_found("bibtex", tmp_path / "site")
     assert {"faq", "recipes"} <= pages_found("noisy", tmp_path / "site")
+
+
+def public_objects() -> list[Any]:
+    """Return the public classes and functions, without exceptions and enumerations, which are not called by users."""
+    modules = [slgh, slgh.attack, *(m for name in slgh.__all__ if isinstance(m := getattr(slgh, name), ModuleType))]
+    found = {id(each): each for m in modules for name in m.__all__ if callable(each := getattr(m, name))}
+    return [o for o in found.values() if not (isinstance(o, type) and issubclass(o, Exception | Enum))]
+
+
+@pytest.mark.parametrize("documented", public_objects(), ids=lambda each: each.__name__)
+def test_every_public_parameter_is_documented(documented: Any) -> None:
+    """The site adds types and defaults from the signature. Fields of a result are listed as attributes."""
+    lines = inspect.getdoc(documented).splitlines()
+    listed = {name.strip().lstrip("\\*") for line in lines if line[:1].strip() for name in line.split(",")}
+    assert set(inspect.signature(documented).parameters) - {"entries"} <= listed
 
 
 def public_names() -> set[str]:

@@ -84,10 +84,9 @@ def attack(
     outputs
         What the model returns: "logits" or "probabilities".
     method
-        Any method of `slgh.METHODS`. `params` are its hyperparameters, as in `slgh.minimize`. "auto" needs none: it
-        chooses the first t from the distance of the pixels to the middle of their range, and the steps from
-        `max_queries`. With many queries it runs two homotopies: a narrow one that distorts little, then a wide one for
-        the images that the first did not fool.
+        Any method of `slgh.METHODS`. "auto" needs no hyperparameters: it chooses the first t from the distance of the
+        pixels to the middle of their range, and the steps from `max_queries`. With many queries it runs two homotopies:
+        a narrow one that distorts little, then a wide one for the images that the first did not fool.
     max_queries
         Maximum number of queries per image, everything included. It is never exceeded. With neither it nor
         `max_iter`: 10,000.
@@ -105,6 +104,8 @@ def attack(
     max_iter, max_seconds, seed, progress, history, checkpoint
         As in `slgh.minimize`; `seed` may hold one seed per image. If there are two homotopies, each has its own
         history, and the second has its own checkpoint: attack.2.npz next to attack.npz.
+    **params
+        Hyperparameters of the method, and other arguments of `slgh.minimize` such as `tf32`.
 
     Examples
     --------

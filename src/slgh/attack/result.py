@@ -67,6 +67,8 @@ class AttackResult:
     history
         Arrays over the recorded iterations: "iteration", "queries", and per image "total", "distortion", "margin" (the
         lead of the right class, in log odds) and "t".
+    message
+        The number of images per outcome, and the messages of the runs.
     runs
         The `slgh.Result` of each call of `minimize`: the first for all images that were attacked, the second, which
         "auto" makes with many queries, for those that the first did not fool. Empty if none was attacked.

@@ -30,29 +30,6 @@ EXAMPLE, METHOD = "rosenbrock", "slgh_r"
 LABEL = 14
 """Width of the column of names."""
 
-FIELDS = {
-    "samples": "M, the number of random directions (or draws of ξ) per iteration.",
-    "xi": 'For a stochastic f. "pairs": each pair has its own ξ. "shared": one ξ per iteration.',
-    "period": "Iterations between two snapshots.",
-    "terms": "N, the number of terms, from --terms.",
-    "t1": "Initial smoothing radius.",
-    "gamma": "Factor by which t falls.",
-    "eta": "Step size of t.",
-    "eps0": "Largest change of the objective that counts as none.",
-    "n0": "Number of such changes after which t falls.",
-    "step": "β, the step size of x.",
-    "L1": "Lipschitz constant of the gradient of f.",
-    "nu": "Maximum error of the values of f.",
-    "cap": "Maximum step size.",
-    "momentum": "μ, the decay rate of the velocity.",
-    "beta1": "Decay rate of the first moment.",
-    "beta2": "Decay rate of the second moment.",
-    "delta": "Small number that keeps the divisor above 0.",
-    "v0": "Initial second moment.",
-    "alpha": "Step size as a fraction of the radius of the shell.",
-}
-"""Descriptions of fields that docstrings explain in their equation or text instead of a list."""
-
 
 def methods(options: MethodsOptions) -> None:
     """List the methods, or explain one."""
@@ -166,8 +143,8 @@ def print_method(name: str) -> None:
         for paragraph in about.text:
             show("", paragraph, width=LABEL)
         for field in dataclasses.fields(part):
-            text = about.fields.get(field.name) or FIELDS[field.name]
-            show(f"  {field.name}", f"{default_of(field, recipe.defaults)}{text}", width=LABEL)
+            text = f"{default_of(field, recipe.defaults)}{about.fields[field.name]}"
+            show(f"  {field.name}", text, width=LABEL)
     needed = "".join(f" {as_option(f'{n}=...')}" for n in required(name))
     console.print()
     show("run", f"slgh minimize FORMULA --x0 NUMBERS --method {name}{needed}", unbroken=True, width=LABEL)

@@ -34,10 +34,14 @@ class Antithetic(SamplingOracle):
 
     Parameters
     ----------
+    samples
+        M, the number of pairs per iteration.
     values
         "raw": f itself. "ranks": in g, each of the 2M values is replaced by its rank among them, from -1/2 to 1/2, so
         that g is the same for f and for any increasing function of f (fitness shaping). f, F and the trace use the
         values.
+    xi
+        For a stochastic f. "pairs": each pair has its own :math:`\xi`. "shared": one :math:`\xi` per iteration.
 
     Notes
     -----
@@ -154,13 +158,17 @@ class Rademacher(Antithetic):
         \Delta_i \in \{-1, 1\}^d
 
     M = `samples` pairs, 2M evaluations; Spall uses M = 1. The componentwise inverse of a sign is the sign itself, so
-    this is the antithetic oracle with the signs of its normal directions. t is Spall's c_k. All points lie at the same
-    distance from x, so they do not determine the trace.
+    this is the antithetic oracle with the signs of its normal directions. t is Spall's :math:`c_k`. All points lie at
+    the same distance from x, so they do not determine the trace.
 
     Parameters
     ----------
+    samples
+        M, the number of pairs per iteration.
     values
         "raw": f itself. "ranks": in g, each of the 2M values is replaced by its rank among them, from -1/2 to 1/2.
+    xi
+        For a stochastic f. "pairs": each pair has its own :math:`\xi`. "shared": one :math:`\xi` per iteration.
 
     References
     ----------
@@ -184,19 +192,23 @@ class DiagonalScaling(Antithetic):
         g = \frac{1}{M} \sum_{i=1}^M \frac{f(x + t w u_i) - f(x - t w u_i)}{2t}\, \frac{u_i}{w}, \qquad
         \log w \leftarrow \log w - \frac{2 \rho}{M} \sum_{i=1}^M r_i\, (u_i^2 - 1)
 
-    r_i, from -1/2 to 1/2, is the rank among the pairs of the even part f(x + t w u_i) + f(x - t w u_i), which depends
-    on the curvature and not on the slope. If long steps along a variable go with high values, f is steep there, and the
-    width of the variable shrinks. (The formula is the natural gradient of the mean of f in log w, by ranks.) The
-    geometric mean of the widths stays 1, so that t keeps its meaning. The first widths are 1, or if all variables have
-    bounds, proportional to the box. f(x) is evaluated only if the schedule needs it.
+    :math:`r_i`, from -1/2 to 1/2, is the rank among the pairs of the even part :math:`f(x + t w u_i) + f(x - t w u_i)`,
+    which depends on the curvature and not on the slope. If long steps along a variable go with high values, f is steep
+    there, and the width of the variable shrinks. (The formula is the natural gradient of the mean of f in log w, by
+    ranks.) The geometric mean of the widths stays 1, so that t keeps its meaning. The first widths are 1, or if all
+    variables have bounds, proportional to the box. f(x) is evaluated only if the schedule needs it.
 
     Parameters
     ----------
-    rate
-        :math:`\rho`; 0 keeps the first widths. If these are 1, this is the antithetic oracle.
+    samples
+        M, the number of pairs per iteration.
     values
         "raw": f itself. "ranks": in g and in the even parts, each of the 2M values is replaced by its rank among them,
         so that only their order matters.
+    xi
+        For a stochastic f. "pairs": each pair has its own :math:`\xi`. "shared": one :math:`\xi` per iteration.
+    rate
+        :math:`\rho`; 0 keeps the first widths. If these are 1, this is the antithetic oracle.
 
     Notes
     -----

@@ -19,6 +19,11 @@ class ClosedForm(SamplingOracle):
     For a stochastic f these are means over M = `samples` draws of xi,
     :math:`\frac1M \sum_i \nabla_x \bar F(x, t; \xi_i)`. f(x) = F(x, 0) is evaluated too. There is no floor: a closed
     form loses no precision as t falls to 0.
+
+    Parameters
+    ----------
+    samples
+        M, the number of draws of :math:`\xi` per iteration for a stochastic f. Otherwise it has no effect.
     """
 
     name: ClassVar[str] = "closed_form"

@@ -28,8 +28,8 @@ class Forward(SamplingOracle):
         "u": v = u, so that the slope in t costs nothing. "v": separate directions, which take M more queries, as in
         the paper's Algorithm 3. Both are unbiased. Neither is computed unless the schedule needs the slope.
     xi
-        For a stochastic f. "pairs": each direction i has its own xi_i in f(x + t u_i; xi_i) - f(x; xi_i), 2M queries.
-        "shared": one xi per iteration, M + 1 queries.
+        For a stochastic f. "pairs": each direction i has its own :math:`\xi_i` in
+        :math:`f(x + t u_i; \xi_i) - f(x; \xi_i)`, 2M queries. "shared": one xi per iteration, M + 1 queries.
 
     Notes
     -----

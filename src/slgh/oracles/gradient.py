@@ -17,6 +17,11 @@ class Gradient(SamplingOracle):
 
     M = `samples` for a stochastic f. One value of f is evaluated too (with the first xi), for the history, the target
     and the policy for bad values.
+
+    Parameters
+    ----------
+    samples
+        M, the number of draws of :math:`\xi` per iteration for a stochastic f. Otherwise it has no effect.
     """
 
     name: ClassVar[str] = "gradient"
@@ -54,8 +59,13 @@ class SampledGradient(SamplingOracle):
         \frac{\partial F}{\partial t} \approx \frac{1}{M} \sum_{i=1}^M u_i^\top \nabla f(x + t u_i)
         = t \operatorname{tr} \operatorname{Hess} F
 
-    M = `samples`, :math:`u_i \sim N(0, I_d)`; for a stochastic f each direction has its own xi_i. Nothing cancels as t
-    falls, so the default floor of t is the radius below which x + t u rounds to x.
+    M = `samples`, :math:`u_i \sim N(0, I_d)`; for a stochastic f each direction has its own :math:`\xi_i`. Nothing
+    cancels as t falls, so the default floor of t is the radius below which x + t u rounds to x.
+
+    Parameters
+    ----------
+    samples
+        M, the number of directions per iteration.
     """
 
     name: ClassVar[str] = "sampled_gradient"

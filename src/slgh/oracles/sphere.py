@@ -18,6 +18,11 @@ class Sphere(SamplingOracle):
     M = `samples` directions. An iteration takes M + 1 evaluations, or 2M for a stochastic f, where each direction has
     its own xi.
 
+    Parameters
+    ----------
+    samples
+        M, the number of directions per iteration.
+
     Notes
     -----
     Hazan, Levy and Shalev-Shwartz use one value per direction, without f(x). Subtracting f(x) does not change the

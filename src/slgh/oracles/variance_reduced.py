@@ -31,6 +31,15 @@ class VarianceReduced(SamplingOracle):
     The snapshot :math:`\tilde x` is x itself in every `period`-th iteration, where the second sum is taken over all
     N = `terms` components (2N more evaluations). The other iterations take 4M evaluations, M = `samples`.
 
+    Parameters
+    ----------
+    samples
+        M, the number of directions, each with its own term, per iteration.
+    period
+        Iterations between two snapshots.
+    terms
+        N, the number of terms, filled in by the run from `sample_xi`.
+
     Notes
     -----
     Both estimates of a pair share u_i and xi_i: without that nothing cancels. If no value of a snapshot is finite, the

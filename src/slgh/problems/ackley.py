@@ -20,6 +20,11 @@ def ackley(d: int = 2) -> Problem:
 
     Many small local minima around the global one, f(0) = 0.
 
+    Parameters
+    ----------
+    d
+        Number of variables.
+
     Notes
     -----
     The paper prints the step size 0.1, with which descent is unstable on the ripple, whose curvature is about 54. Its

@@ -98,8 +98,17 @@ class Chain(SmoothedFunction):
 
 
 def chain(d: int = 2, links: int | None = None) -> Problem:
-    """Return a chain of `links` (default d) links. Further variables have no effect.
+    """Return a chain of links. Variables without a link have no effect.
 
+    Parameters
+    ----------
+    d
+        Number of variables.
+    links
+        Number of links, at most d. None: d.
+
+    Examples
+    --------
     >>> chain(9, links=4).minimum
     -1.0
     """

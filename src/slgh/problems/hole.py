@@ -20,6 +20,13 @@ def hole(d: int = 2) -> Problem:
     The minimum, f(9.319, 0, ...) = -56.670, lies in the hole. A decay of t by a fixed ratio misses it. Following the
     slope in t, as SLGH_d does, finds it.
 
+    Parameters
+    ----------
+    d
+        Number of variables.
+
+    Examples
+    --------
     >>> round(float(hole().fun(np.array([9.319, 0.0]))), 3)
     -56.67
     """

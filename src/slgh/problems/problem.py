@@ -25,8 +25,20 @@ class SmoothedFunction(Protocol):
 class Problem:
     """A function to minimize, with its start and known properties.
 
-    `fun` and `grad` are vectorized over (..., d). `minimizers` (n, d) are the global ones, and `minimum` is f there.
-    `smooth` is the closed form of F if there is one. `parameters` are those of the paper's runs.
+    Parameters
+    ----------
+    name
+        Name in `slgh.problems.PROBLEMS`.
+    fun, grad
+        The function and its gradient, vectorized over points (..., d). A `grad` of None is unknown.
+    x0
+        Start (d,).
+    minimizers, minimum
+        Global minimizers (n, d), and f there.
+    smooth
+        Closed form of F. None: there is none.
+    parameters
+        Hyperparameters of the paper's runs.
     """
 
     name: str

@@ -44,6 +44,13 @@ def rosenbrock(d: int = 2) -> Problem:
 
     A curved flat valley leads to the minimum f(1, ..., 1) = 0. The start is the paper's (-3, 2), repeated.
 
+    Parameters
+    ----------
+    d
+        Number of variables, at least 2.
+
+    Examples
+    --------
     >>> float(rosenbrock(3).fun(np.ones(3)))
     0.0
     """

@@ -16,6 +16,13 @@ def slide(d: int = 2) -> Problem:
     :math:`\epsilon^{-21/11}` iterations (while eps is above 1e-4, where the widest hill ends). This is almost the
     :math:`\epsilon^{-2}` that any smooth function allows. The infimum, 0, is not attained, so `minimizers` is empty.
 
+    Parameters
+    ----------
+    d
+        Number of variables.
+
+    Examples
+    --------
     >>> bool(slide().fun(slide().x0) > 5)
     True
     """

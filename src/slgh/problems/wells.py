@@ -66,6 +66,13 @@ def wells(d: int = 2) -> Problem:
 
     Descent from the start, close to a shallow well, stays in it. After smoothing with t = 2 only the deep one is left.
 
+    Parameters
+    ----------
+    d
+        Number of variables.
+
+    Examples
+    --------
     >>> bool(wells().minimum < -1)
     True
     """

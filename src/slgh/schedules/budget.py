@@ -11,7 +11,7 @@ from slgh.protocols import Array, Estimate, Leaves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    r"""Decrease t from t_1 to t_T = t_end over the T iterations that the budget allows.
+    r"""Decrease t from t1 to t_end over the T iterations that the budget allows.
 
     .. math:: t_k = t_1\, (t_{end} / t_1)^{s^p}, \qquad s = (k - 1) / (T - 1)
 

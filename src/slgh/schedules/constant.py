@@ -14,6 +14,11 @@ class Constant:
     r"""Keep the smoothing radius.
 
     .. math:: t_{k+1} = t_k = t_1
+
+    Parameters
+    ----------
+    t1
+        Initial smoothing radius.
     """
 
     name: ClassVar[str] = "constant"

@@ -17,6 +17,12 @@ class Derivative:
 
     Parameters
     ----------
+    t1
+        Initial smoothing radius.
+    eta
+        :math:`\eta`, the step size of t.
+    gamma
+        :math:`\gamma`, the factor by which t falls at least.
     slope
         "trace": :math:`G_t = \operatorname{tr} \operatorname{Hess}_x F`, as in the paper's estimator (9) and its
         experiments (the heat equation after a change of time). "exact": :math:`G_t = \partial F / \partial t`, which

@@ -19,6 +19,14 @@ class DoubleLoop:
 
     Parameters
     ----------
+    t1
+        Initial smoothing radius.
+    gamma
+        :math:`\gamma`, the factor by which t falls.
+    eps0
+        :math:`\epsilon_0`, the largest change of the objective that counts as none.
+    n0
+        :math:`N_0`, the number of such changes after which t falls.
     rule
         The change :math:`\Delta_k`. "f": :math:`f(x_k) - f(x_{k-1})`. "F", for closed forms:
         :math:`F(x_{k+1}, t_k) - F(x_k, t_k)`. "minibatch": as "f", with the means of f(x + t u) over the minibatch.

@@ -17,6 +17,13 @@ class Ratio:
 
     The floor :math:`\epsilon'` is the run's `floor`, or sqrt(nu) with `noise=nu` (Algorithm 4).
 
+    Parameters
+    ----------
+    t1
+        Initial smoothing radius.
+    gamma
+        :math:`\gamma`, the factor by which t falls.
+
     Notes
     -----
     Algorithms 2 and 3 have no floor for SLGH_r; pass `floor=0` for that. The default floor is the radius below which

@@ -177,6 +177,19 @@ def largest_nu(theorem: Theorem, *, L1: float, d: int, eps: float) -> float:
 
     With the floor :math:`\sqrt\nu`, the part of the bound that remains is proportional to nu.
 
+    Parameters
+    ----------
+    theorem
+        `THEOREMS["C.1"]` or `THEOREMS["C.2"]`.
+    L1
+        Lipschitz constant of the gradient of f.
+    d
+        Number of variables.
+    eps
+        Gradient norm to reach.
+
+    Examples
+    --------
     >>> from slgh.theory import THEOREMS
     >>> round(largest_nu(THEOREMS["C.1"], L1=1.0, d=2, eps=0.1) * 1e6, 2)
     18.55

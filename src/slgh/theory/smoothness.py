@@ -120,8 +120,12 @@ def estimate_smoothness(
         Functions of one point (d,), or with `vectorized` of points (n, d). With `grad`, L0 is the largest gradient.
     x0
         The center, (d,): where a run starts. The ball should contain the whole run and t1 sqrt(d) around it.
+    radius
+        Radius of the ball.
     samples
         Number of pairs. Each takes about 11 evaluations.
+    vectorized
+        True if `fun` and `grad` take points (n, d).
     seed
         Seed of the sampling.
 

@@ -17,7 +17,16 @@ class Adam:
         m_k = \beta_1 m_{k-1} + (1-\beta_1) g_k, \quad v_k = \beta_2 v_{k-1} + (1-\beta_2) g_k^2, \quad
         x_{k+1} = x_k - \beta \frac{m_k / (1-\beta_1^k)}{\sqrt{v_k / (1-\beta_2^k)} + \delta}
 
-    :math:`\beta` is `step`, :math:`\beta_1, \beta_2` are `beta1`, `beta2`, :math:`\delta` is `delta`.
+    Parameters
+    ----------
+    step
+        :math:`\beta`, the step size of x.
+    beta1
+        :math:`\beta_1`, the decay rate of the first moment.
+    beta2
+        :math:`\beta_2`, the decay rate of the second moment.
+    delta
+        :math:`\delta`, a small number that keeps the divisor above 0.
 
     References
     ----------

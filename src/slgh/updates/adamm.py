@@ -17,7 +17,18 @@ class AdaMM:
         m_k = \beta_1 m_{k-1} + (1-\beta_1) g_k, \quad v_k = \beta_2 v_{k-1} + (1-\beta_2) g_k^2, \quad
         \hat v_k = \max(\hat v_{k-1}, v_k), \quad x_{k+1} = x_k - \beta\, m_k / \sqrt{\hat v_k}
 
-    :math:`\beta` is `step`; :math:`m_0 = 0`, :math:`v_0 = \hat v_0` = `v0`. The defaults are the paper's.
+    At the start, :math:`m_0 = 0` and :math:`\hat v_0 = v_0`. The defaults are the paper's.
+
+    Parameters
+    ----------
+    step
+        :math:`\beta`, the step size of x.
+    beta1
+        :math:`\beta_1`, the decay rate of the first moment.
+    beta2
+        :math:`\beta_2`, the decay rate of the second moment.
+    v0
+        :math:`v_0`, the initial second moment.
 
     References
     ----------

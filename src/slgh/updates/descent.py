@@ -15,7 +15,10 @@ class Descent:
 
     .. math:: x_{k+1} = x_k - \beta\, g_k
 
-    :math:`\beta` is `step`.
+    Parameters
+    ----------
+    step
+        :math:`\beta`, the step size of x.
     """
 
     name: ClassVar[str] = "descent"
@@ -40,6 +43,11 @@ class Harmonic:
 
     This is the inner loop of the original GradOpt (Hazan et al., 2016), from which the paper departs. :math:`\beta` is
     `step`, their 1/sigma. Their averaging of iterates and their projection onto a shrinking ball are omitted.
+
+    Parameters
+    ----------
+    step
+        :math:`\beta`, the step size of x.
     """
 
     name: ClassVar[str] = "harmonic"

@@ -15,7 +15,14 @@ class Momentum:
 
     .. math:: v_{k+1} = \mu\, v_k - \beta\, g_k, \qquad x_{k+1} = x_k + v_{k+1}
 
-    :math:`\beta` is `step`, :math:`\mu` is `momentum`, :math:`v_1 = 0`.
+    The first velocity, :math:`v_1`, is 0.
+
+    Parameters
+    ----------
+    step
+        :math:`\beta`, the step size of x.
+    momentum
+        :math:`\mu`, the decay rate of the velocity.
 
     References
     ----------

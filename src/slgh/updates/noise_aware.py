@@ -21,6 +21,15 @@ class NoiseAware:
     is c, in Theorem C.2 (stochastic f) :math:`1 / \sqrt{(T - k_0)(d + 4)}`; None is no cap (Theorem C.1). Use it with
     the floor :math:`\sqrt\nu`, `noise=nu`: as t falls below that, the step vanishes with :math:`t^2`. Without an error
     (:math:`\nu = 0`) use `Descent`.
+
+    Parameters
+    ----------
+    L1
+        Lipschitz constant of the gradient of f.
+    nu
+        :math:`\nu`, the maximum error of the values of f.
+    cap
+        c, the maximum step size. None: no maximum.
     """
 
     name: ClassVar[str] = "noise_aware"

@@ -19,6 +19,8 @@ class Normalized:
 
     Parameters
     ----------
+    step
+        :math:`\beta`, the length of the first step.
     halving
         h: the step is halved after h iterations, and a third after 2h. None keeps it.
     """

@@ -24,10 +24,10 @@ class ScaleFree:
     Parameters
     ----------
     alpha
-        On a sphere function with slowly falling t, the distance to the center settles at alpha / 2 in units of
-        t sqrt(d): short steps keep x in the middle of its samples. Let q be the speed at which t falls, as a fraction
-        of the fastest that x can follow. Beyond the distance 2 alpha / q, x is left behind, so a fast fall needs long
-        steps. "auto" uses 2 q, between 0.2 and 1.
+        Step size as a fraction of the radius of the shell. On a sphere function with slowly falling t, the distance to
+        the center settles at alpha / 2 in units of t sqrt(d): short steps keep x in the middle of its samples. Let q be
+        the speed at which t falls, as a fraction of the fastest that x can follow. Beyond the distance 2 alpha / q, x
+        is left behind, so a fast fall needs long steps. "auto" uses 2 q, between 0.2 and 1.
     """
 
     name: ClassVar[str] = "scale_free"
