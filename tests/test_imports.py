@@ -86,7 +86,7 @@ HEAVY = ["torch", "jax", "sympy", "matplotlib", "scipy"]
     [
         ("import slgh", [*HEAVY, "numpy", "rich", "typer"]),
         ("import slgh; slgh.minimize", [*HEAVY[:-1], "rich", "typer"]),
-        ("import slgh.cli", [*HEAVY, "slgh.method", "slgh.paper"]),
+        ("import slgh.cli", [*HEAVY, "numpy", "slgh.method", "slgh.paper"]),
         ("import slgh.cli.lists", [*HEAVY, "slgh.engine", "slgh.paper"]),
     ],
 )

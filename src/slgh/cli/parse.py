@@ -1,15 +1,19 @@
-"""Read numbers, points and bounds from the command line."""
+"""Read numbers, points and bounds from the command line.
+
+This module is imported for `slgh --help`, so NumPy is imported only where it is used.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from slgh.cli.errors import fail, shorten
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_DIGITS = 18
 """Maximum digits of an integer. Longer ones become floats, since they do not fit into 64 bits."""
@@ -81,6 +85,8 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
     `d` is the number of variables of the problem, if known, and `repeated` that of --d. One number is repeated --d
     times. `order` explains the variables in errors.
     """
+    import numpy as np
+
     wanted = repeated if d is None else d
     if d is not None and repeated is not None and repeated != d:
         fail(f"--d must be {d} here, got {repeated}: {order}.")
@@ -104,6 +110,7 @@ def read_bounds(
 
     `names` are the names of the variables, by default x[0], x[1], ...
 
+    >>> import numpy as np
     >>> read_bounds("-1:1,0:", np.zeros(2))
     [(-1.0, 1.0), (0.0, inf)]
     """
