@@ -183,9 +183,11 @@ def test_ctrl_c_of_a_terminal_reaches_workers_too_and_the_result_is_kept() -> No
     code = (
         "import os, signal, sys, time, threading, numpy as np, slgh\n"
         "def f(x):\n    time.sleep(0.005); return float((x**2).sum())\n"
+        "def press_soon(r):\n"  # in the run, while workers evaluate: the imports before it may take seconds
+        "    if r.nit == 2: threading.Timer(0.1, os.killpg, (0, signal.SIGINT)).start()\n"
         "if __name__ == '__main__':\n"
-        "    threading.Timer(1.0, os.killpg, (0, signal.SIGINT)).start()\n"
-        "    r = slgh.minimize(f, np.ones(3), method='zosgd', t1=.1, step=.01, samples=3, workers=2, max_iter=10**6)\n"
+        "    parameters = dict(method='zosgd', t1=.1, step=.01, samples=3, max_iter=10**6)\n"
+        "    r = slgh.minimize(f, np.ones(3), workers=2, callback=press_soon, **parameters)\n"
         "    print(r.status.name, np.isfinite(r.fun))\n"
     )
     with tempfile.NamedTemporaryFile("w", suffix=".py") as script:
