@@ -171,7 +171,7 @@ def public_objects() -> list[Any]:
 @pytest.mark.parametrize("documented", public_objects(), ids=lambda each: each.__name__)
 def test_every_public_parameter_is_documented(documented: Any) -> None:
     """The site adds types and defaults from the signature. Fields of a result are listed as attributes."""
-    lines = inspect.getdoc(documented).splitlines()
+    lines = (inspect.getdoc(documented) or "").splitlines()
     listed = {name.strip().lstrip("\\*") for line in lines if line[:1].strip() for name in line.split(",")}
     assert set(inspect.signature(documented).parameters) - {"entries"} <= listed
 

@@ -1,8 +1,8 @@
 """Checks of arguments, with one wording for all of them.
 
-Every error about an argument begins with the argument's name in backticks. Messages put other arguments in backticks
-too, alone or with a value: `max_iter`, `step='theory'`. The command line relies on both: it separates such errors
-from defects, and replaces what is in backticks by its options.
+Every error about an argument is an `ArgumentError`, by which the command line tells bad input from a defect. Messages
+put arguments in backticks, alone or with a value: `max_iter`, `step='theory'`. The command line replaces what is in
+backticks by its options.
 """
 
 from __future__ import annotations
@@ -11,20 +11,36 @@ import math
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 
-class ArgumentError(Exception):
-    """An argument breaks a rule: "`name` must `rule` got name=value." and a hint."""
+class BrokenRule(NamedTuple):
+    """The rule that an argument breaks: "`name` must `rule` got name=value." and a hint."""
 
-    def __init__(self, name: str, rule: str, value: Any, hint: str = "") -> None:
-        super().__init__(name, rule, value, hint)  # so that a copy can be made, as for another process
-        self.name, self.rule, self.value, self.hint = name, rule, value, hint
+    name: str
+    rule: str
+    value: Any
+    hint: str = ""
 
     def __str__(self) -> str:
         return f"`{self.name}` must {self.rule} got {self.name}={self.value!r}.{self.hint}"
+
+
+class ArgumentError(Exception):
+    """Bad input, and not a defect of slgh. Subclasses are also the built-in exceptions that a caller expects."""
+
+    broken: BrokenRule | None = None
+    """The rule, if the message follows from one."""
+
+    @classmethod
+    def of(cls, name: str, rule: str, value: Any, hint: str = "") -> Self:
+        """Return the error that an argument breaks a rule."""
+        broken = BrokenRule(name, rule, value, hint)
+        error = cls(str(broken))
+        error.broken = broken
+        return error
 
 
 class ArgumentValueError(ArgumentError, ValueError):
@@ -32,12 +48,23 @@ class ArgumentValueError(ArgumentError, ValueError):
 
 
 class ArgumentTypeError(ArgumentError, TypeError):
-    """An argument has a type that is not allowed."""
+    """An argument has a type that is not allowed, or is unknown or missing."""
 
 
-def is_about_argument(error: Exception) -> bool:
-    """Return True if an exception of this library is about an argument, and not a defect."""
-    return isinstance(error, ValueError | TypeError | ImportError | OSError) and str(error).startswith("`")
+class ArgumentFileError(ArgumentError, OSError):
+    """A file or folder that an argument names cannot be used."""
+
+
+class MissingFileError(ArgumentFileError, FileNotFoundError):
+    """A file or folder that an argument names does not exist."""
+
+
+class MissingLibraryError(ArgumentError, ImportError):
+    """A feature needs a library that is not installed. The message names the extra."""
+
+
+class NonfiniteError(FloatingPointError):
+    """A value is NaN or infinite, and the user asked to raise an error."""
 
 
 def plain(value: Any) -> Any:
@@ -55,7 +82,7 @@ def to_float(number: Any) -> float:
 
 def _real(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ArgumentTypeError(name, "be a real number,", value)
+        raise ArgumentTypeError.of(name, "be a real number,", value)
     return to_float(value)
 
 
@@ -67,31 +94,31 @@ def real(name: str, value: Any, *, above: float = -math.inf, below: float = math
             rule = f"be a finite number above {above:g}" if above > -math.inf else "be a finite number"
         else:
             rule = f"lie in ({above:g}, {below:g})"
-        raise ArgumentValueError(name, f"{rule},", value)
+        raise ArgumentValueError.of(name, f"{rule},", value)
 
 
 def at_least(name: str, value: Any, least: float) -> None:
     """Raise unless `value` is a finite real number >= `least`."""
     number = _real(name, value)
     if not (least <= number < math.inf):
-        raise ArgumentValueError(name, f"be a finite number >= {least:g},", value)
+        raise ArgumentValueError.of(name, f"be a finite number >= {least:g},", value)
 
 
 def count(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
     """Raise unless `value` is an integer >= `least`, and <= `most` if given."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ArgumentTypeError(name, "be an integer,", value)
+        raise ArgumentTypeError.of(name, "be an integer,", value)
     if value < least:
-        raise ArgumentValueError(name, f"be an integer >= {least},", value)
+        raise ArgumentValueError.of(name, f"be an integer >= {least},", value)
     if most is not None and int(value) > most:
-        raise ArgumentValueError(name, f"be an integer <= {most},", value)
+        raise ArgumentValueError.of(name, f"be an integer <= {most},", value)
 
 
 def choice(name: str, value: Any, choices: tuple[str, ...] | list[str]) -> None:
     """Raise unless `value` is one of `choices`, and list them."""
     if value not in choices:
         listed = ", ".join(repr(c) for c in choices)
-        raise ArgumentValueError(name, f"be one of {listed};", value, did_you_mean(value, choices))
+        raise ArgumentValueError.of(name, f"be one of {listed};", value, did_you_mean(value, choices))
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:

@@ -51,13 +51,15 @@ class Method:
     def __post_init__(self) -> None:
         for slot, protocol in PROTOCOLS.items():
             if not isinstance(part := getattr(self, slot), protocol):
-                raise TypeError(f"`{slot}` must be a part, such as slgh.{slot}s.{_example(slot)}; {lack(slot, part)}")
+                raise checks.ArgumentTypeError(
+                    f"`{slot}` must be a part, such as slgh.{slot}s.{_example(slot)}; {lack(slot, part)}"
+                )
         if self.floor is not None:
             checks.at_least("floor", self.floor, 0)
         checks.choice("reports", self.reports, ("last", "best"))
         missing = self.schedule.needs - self.oracle.provides
         if missing:
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`schedule` {self.schedule.name!r} needs {', '.join(sorted(missing))}, which the oracle "
                 f"{self.oracle.name!r} does not provide."
             )
@@ -319,7 +321,7 @@ def read_composition(
         checks.choice("method", method, list(METHODS))
         recipe = METHODS[method]
         if recipe.stochastic and not traits.stochastic:
-            raise ValueError(f"`method` {method!r} is for stochastic functions: pass `sample_xi`.")
+            raise checks.ArgumentValueError(f"`method` {method!r} is for stochastic functions: pass `sample_xi`.")
         name, base, defaults, reports = method, recipe, dict(recipe.defaults), recipe.reports
         floor = None
     swapped = {slot: given.pop(slot) for slot in SLOTS if slot in given}
@@ -365,7 +367,7 @@ def _resolve(slot: str, part: Any) -> Any:
         checks.choice(slot, part, list(SLOTS[slot]))
         return SLOTS[slot][part]
     if not isinstance(part, type) and not isinstance(part, PROTOCOLS[slot]):
-        raise TypeError(
+        raise checks.ArgumentTypeError(
             f"`{slot}` must be one of {', '.join(map(repr, SLOTS[slot]))}, or a part of your own; {lack(slot, part)}"
         )
     return part
@@ -382,7 +384,7 @@ def _floor(given: dict[str, Any], floor: float | None) -> Any:
         return given.pop("floor", floor)
     nu = given.pop("noise")
     if given.pop("floor", None) is not None:
-        raise ValueError("`noise` sets the floor of t to sqrt(noise); pass one of `noise` and `floor`.")
+        raise checks.ArgumentValueError("`noise` sets the floor of t to sqrt(noise); pass one of `noise` and `floor`.")
     checks.at_least("noise", nu, 0)
     return float(nu) ** 0.5
 
@@ -393,10 +395,12 @@ def _refuse_unknown(name: str, given: Mapping[str, Any], parts: Mapping[str, Any
     unknown = [n for n in given if n not in known]
     if unknown:
         hint = checks.did_you_mean(unknown[0], [*known, *arguments])
-        raise TypeError(f"`{unknown[0]}` is not a parameter of {name!r}, which takes {', '.join(known)}.{hint}")
+        raise checks.ArgumentTypeError(
+            f"`{unknown[0]}` is not a parameter of {name!r}, which takes {', '.join(known)}.{hint}"
+        )
 
 
-class MissingParameters(TypeError):
+class MissingParameters(checks.ArgumentTypeError):
     """A parameter without a default is missing."""
 
 
@@ -413,22 +417,26 @@ def refuse_mismatch(
 ) -> None:
     """Raise if the parts do not fit the objective."""
     if oracle.asks == "gradients" and not (traits.gradient or traits.closed_form or traits.differentiable):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`{name}` needs gradients: pass `grad` (an Optimizer: gradients=True) or a closed form as `fun`, or "
             "take a zeroth-order method."
         )
     if oracle.asks == "closed form" and not traits.closed_form:
-        raise ValueError("`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace.")
+        raise checks.ArgumentValueError(
+            "`oracle` 'closed_form' needs a closed form as `fun`: an object with value, grad, dt, trace."
+        )
     if oracle.name == "variance_reduced" and getattr(oracle, "terms", None) is None:
-        raise ValueError(f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`.")
+        raise checks.ArgumentValueError(
+            f"`{name}` is for finite sums: pass the number of terms as an integer `sample_xi`."
+        )
     if "F_next" in schedule.needs and traits.stochastic:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`rule` 'F' compares values of F at one t, which a stochastic closed form has not: take `rule='f'`."
         )
     if oracle.rounding is not None and oracle.rounding < 1:
         if schedule.t1 == 0:
-            raise ValueError(f"`t1` must be above 0 for {name!r}, whose oracle divides by t; got t1=0.")
+            raise checks.ArgumentValueError(f"`t1` must be above 0 for {name!r}, whose oracle divides by t; got t1=0.")
         if floor == 0 and schedule.needs & {"trace", "slope"}:
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`floor` must be above 0 for {name!r}, the paper's eps': t may fall to it at once; got floor=0."
             )

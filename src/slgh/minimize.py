@@ -11,6 +11,7 @@ import numpy as np
 from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
+from slgh.checks import ArgumentValueError
 from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
@@ -258,7 +259,9 @@ def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled
     """Call the user's functions until the run ends."""
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
     if parallel and isinstance(functions, Vectorized):
-        raise ValueError("`workers` evaluate one point at a time, `vectorized` functions many: pass one of the two.")
+        raise ArgumentValueError(
+            "`workers` evaluate one point at a time, `vectorized` functions many: pass one of the two."
+        )
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if parallel:
         needs_python = "workers call fun from Python"

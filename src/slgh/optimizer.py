@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.checks import ArgumentValueError, NonfiniteError
 from slgh.engine.arguments import Arguments
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
@@ -163,15 +164,15 @@ class Optimizer:
         backend = self._backend
         expected = query.points if self._run.config.batched else query.points[0]
         if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(expected)):
-            raise ValueError("`points` must be those of the last `ask`, in their order.")
+            raise ArgumentValueError("`points` must be those of the last `ask`, in their order.")
         shape = tuple(expected.shape if query.is_gradient else expected.shape[:-1])
         array = backend.real(values, "values")
         if tuple(array.shape) != shape:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`values` must have shape {shape} for points {tuple(expected.shape)}, got {tuple(array.shape)}."
             )
         if self._run.config.raise_nonfinite and not np.isfinite(backend.host(array)).all():
-            raise FloatingPointError("`values` must be finite with on_nonfinite='raise'.")
+            raise NonfiniteError("`values` must be finite with on_nonfinite='raise'.")
         self._advance(array if self._run.config.batched else array[None])
 
     def stop(self) -> bool:

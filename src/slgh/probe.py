@@ -240,7 +240,9 @@ def probe(
     reached = np.array([float(run.fun) if np.isfinite(run.fun) else np.nan for run in runs])
     finite = [*around[np.isfinite(around)], *reached[np.isfinite(reached)]]
     if not finite:
-        raise ValueError(f"`fun` must be finite somewhere around `x0`, got fun(x0)={around[0]} and nothing better.")
+        raise checks.ArgumentValueError(
+            f"`fun` must be finite somewhere around `x0`, got fun(x0)={around[0]} and nothing better."
+        )
     f0 = float(around[0]) if np.isfinite(around[0]) else float(max(finite))
     score = expected_drops(f0 - np.where(np.isfinite(reached), reached, f0), radii, float(np.finfo(x.dtype).eps))
     found = bool(score.max() > 0)
@@ -288,7 +290,9 @@ def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
     except (TypeError, ValueError):
         radii = np.zeros(0)
     if radii.ndim != 1 or not radii.size or not (np.isfinite(radii).all() and (np.diff(radii, prepend=0.0) > 0).all()):
-        raise ValueError(f"`t` must be a sequence of ascending finite numbers above 0, got t={checks.show(t)}.")
+        raise checks.ArgumentValueError(
+            f"`t` must be a sequence of ascending finite numbers above 0, got t={checks.show(t)}."
+        )
     return radii
 
 

@@ -119,7 +119,7 @@ def attack(
     """
     for name in params:
         if name in FOREIGN_ARGUMENTS:
-            raise TypeError(f"`{name}` is not taken: {FOREIGN_ARGUMENTS[name]}.")
+            raise checks.ArgumentTypeError(f"`{name}` is not taken: {FOREIGN_ARGUMENTS[name]}.")
     checks.choice("outputs", outputs, OUTPUTS)
     stop = stop.replace("-", " ") if isinstance(stop, str) else stop
     checks.choice("stop", stop, STOPS)
@@ -146,7 +146,9 @@ def attack(
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
     backend.check_functions((model,), "model")
     if np.ndim(seed) and len(seed) != B:
-        raise ValueError(f"`seed` must be an integer, or one integer per image (expected {B}); got {len(seed)}.")
+        raise checks.ArgumentValueError(
+            f"`seed` must be an integer, or one integer per image (expected {B}); got {len(seed)}."
+        )
     with backend.session(differences=not params.get("tf32")):
         a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
         label = read_labels("labels", labels, B)

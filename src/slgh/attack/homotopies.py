@@ -226,7 +226,7 @@ def _checkpoints(checkpoint: Any, n: int) -> list[Any]:
     path = Path(os.path.abspath(checkpoint.path))
     files = [path, *(path.with_name(f"{path.stem}.{number}{path.suffix}") for number in range(2, n + 1))]
     if not path.exists() and (left := [str(file) for file in files[1:] if file.exists()]):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`checkpoint` {str(path)!r} does not exist, but {left[0]!r}, which belongs to it, does. Move it away as "
             "well to start anew."
         )

@@ -73,7 +73,7 @@ class QueriedModel:
             found = array_namespace(images).asarray(found, dtype=images.dtype, device=device(images))
         shape = tuple(getattr(found, "shape", ()))
         if len(shape) != 2 or shape[0] != images.shape[0] or shape[1] < 2:
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`model` must return one row of {self.outputs} per image, shape ({images.shape[0]}, classes); got "
                 f"{shape or checks.show(found)}."
             )
@@ -105,14 +105,14 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if isinstance(images, list | tuple):
         images = np.asarray(images)
     if not hasattr(images, "ndim"):
-        raise TypeError(f"`images` must be an array of images, got {checks.show(images)}.")
+        raise checks.ArgumentTypeError(f"`images` must be an array of images, got {checks.show(images)}.")
     if isinstance(images, np.ndarray):
         if images.dtype.kind in "iub" and (low, high) != (0.0, 255.0):
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`images` hold integers, but `pixels` says {(low, high)}: pass `pixels=(0, 255)`, or scale them first."
             )
         if images.dtype.kind not in "iubf":
-            raise TypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
+            raise checks.ArgumentTypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
         images = images.astype(np.float64 if images.dtype == np.float64 else np.float32)
     if torch is not None and isinstance(model, torch.nn.Module):
         device, dtype = _device_and_dtype(model, torch)
@@ -120,16 +120,18 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if torch is not None and isinstance(images, torch.Tensor):
         images = images.detach()
         if images.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"`images` must be of dtype float32 or float64, got {images.dtype}.")
+            raise checks.ArgumentTypeError(f"`images` must be of dtype float32 or float64, got {images.dtype}.")
     xp = array_namespace(images)
     if images.ndim < 2 or 0 in images.shape:
-        raise ValueError(f"`images` must have shape (B, ...), at least one image of one pixel; got {images.shape}.")
+        raise checks.ArgumentValueError(
+            f"`images` must have shape (B, ...), at least one image of one pixel; got {images.shape}."
+        )
     if not bool(xp.all(xp.isfinite(images))):
-        raise ValueError("`images` must be finite, got NaN or infinite pixels.")
+        raise checks.ArgumentValueError("`images` must be finite, got NaN or infinite pixels.")
     least, most = float(xp.min(images)), float(xp.max(images))
     slack = 1e-6 * (high - low)
     if least < low - slack or most > high + slack:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`images` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
             "with `pixels=(low, high)`."
         )
@@ -141,7 +143,7 @@ def _device_and_dtype(module: Any, torch: Any) -> tuple[Any, Any]:
     for tensor in (*module.parameters(), *module.buffers()):
         if tensor.is_floating_point():
             if tensor.dtype not in (torch.float32, torch.float64):
-                raise TypeError(
+                raise checks.ArgumentTypeError(
                     f"`model` must compute in float32 or float64, got {tensor.dtype}: close values are subtracted."
                 )
             return tensor.device, tensor.dtype
@@ -152,9 +154,9 @@ def _read_pixels(pixels: Any) -> tuple[float, float]:
     try:
         low, high = (float(end) for end in pixels)
     except (TypeError, ValueError):
-        raise TypeError(f"`pixels` must be a pair (low, high), got {checks.show(pixels)}.") from None
+        raise checks.ArgumentTypeError(f"`pixels` must be a pair (low, high), got {checks.show(pixels)}.") from None
     if not (np.isfinite([low, high]).all() and low < high):
-        raise ValueError(f"`pixels` must be a pair low < high, got {pixels!r}.")
+        raise checks.ArgumentValueError(f"`pixels` must be a pair low < high, got {pixels!r}.")
     return low, high
 
 
@@ -163,9 +165,11 @@ def read_labels(name: str, labels: Any, B: int) -> NDArray[np.int64]:
     found = np.asarray(backend_of(labels).host(labels))
     if found.shape != (B,):
         hint = " Pass the classes, not one-hot rows." if found.ndim == 2 else ""
-        raise ValueError(f"`{name}` must have one class per image, shape ({B},); got {found.shape}.{hint}")
+        raise checks.ArgumentValueError(
+            f"`{name}` must have one class per image, shape ({B},); got {found.shape}.{hint}"
+        )
     if found.dtype.kind not in "iu":
-        raise TypeError(f"`{name}` must be integers, got dtype {found.dtype}.")
+        raise checks.ArgumentTypeError(f"`{name}` must be integers, got dtype {found.dtype}.")
     return found.astype(np.int64)
 
 
@@ -173,7 +177,7 @@ def check_classes(name: str, found: NDArray[np.int64], classes: int) -> None:
     """Raise unless these are classes of the model, 0..classes-1."""
     if (outside := (found < 0) | (found >= classes)).any():
         i = int(np.flatnonzero(outside)[0])
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`{name}` must lie in 0..{classes - 1}, the model's {classes} classes; got {found[i]} for image {i}."
         )
 
@@ -188,16 +192,16 @@ def first_scores(queried: QueriedModel, images: Array, host: Callable[[Array], N
         raise
     if not np.isfinite(scores).all():
         i = int(np.argwhere(~np.isfinite(scores))[0][0])
-        raise ValueError(f"`model` must return finite numbers, got {scores[i]} for image {i}.")
+        raise checks.ArgumentValueError(f"`model` must return finite numbers, got {scores[i]} for image {i}.")
     off = abs(scores.sum(axis=1) - 1) > PROBABILITY_TOLERANCE
     if queried.outputs == "probabilities" and ((scores < 0).any() or off.any()):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`outputs` is 'probabilities', but the model's rows are not, for example "
             f"{checks.show(scores[0].tolist())}: pass `outputs='logits'`."
         )
     change = np.abs(host(queried.scores(images, CHECK_BATCH_SIZE)) - scores).max()
     if not change <= REPEAT_TOLERANCE * np.abs(scores).max():
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`model` must return the same for the same images, but its {queried.outputs} changed by {change:.3g}: "
             "turn dropout and other noise off (.eval() for a PyTorch module)."
         )

@@ -15,6 +15,7 @@ from slgh.attack.homotopies import FinishedHomotopy
 from slgh.attack.loss import perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
 from slgh.backends import backend_of
+from slgh.checks import ArgumentValueError
 from slgh.display import as_html, as_text, spread
 from slgh.engine.termination import Status
 from slgh.protocols import Array
@@ -200,7 +201,9 @@ def check_budget(run: Result, max_queries: int | None) -> None:
     before, each = _costs(run)
     least = QUERIES_BEFORE + before + each + 1 + QUERIES_AFTER
     if max_queries is not None and max_queries < least:
-        raise ValueError(f"`max_queries` must allow an iteration, {least} queries per image; got {max_queries}.")
+        raise ArgumentValueError(
+            f"`max_queries` must allow an iteration, {least} queries per image; got {max_queries}."
+        )
 
 
 def _costs(run: Result) -> tuple[int, int]:

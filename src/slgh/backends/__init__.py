@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from array_api_compat import is_array_api_obj, is_jax_array, is_numpy_array, is_torch_array
 
 from slgh.backends.protocols import Backend
+from slgh.checks import ArgumentTypeError
 
 __all__ = ["Backend", "backend_of", "special_functions"]
 
@@ -42,7 +43,7 @@ def backend_of(x0: Any) -> Backend:
     """Return the backend for the library of x0."""
     library = _library_of(x0)
     if library is NUMPY and is_array_api_obj(x0) and not is_numpy_array(x0):
-        raise TypeError(
+        raise ArgumentTypeError(
             f"`x0` must be a NumPy, PyTorch or JAX array or a list of numbers, got {type(x0).__name__}; convert it."
         )
     backend: Backend = import_module(library.backend).make_backend(x0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import slgh
 from slgh.attack import model as model_module
-from slgh.checks import is_about_argument
+from slgh.checks import ArgumentError
 from slgh.cli.declaration import refuse
 from slgh.cli.errors import fail
 from slgh.cli.options import AttackOptions
@@ -259,7 +259,7 @@ def _raised_by_the_model(error: Exception) -> bool:
     """Return True if the innermost frame of slgh in the traceback is the call of the model."""
     package = str(Path(slgh.__file__).parent)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(package)]
-    return frames[-1].filename == model_module.__file__ and not is_about_argument(error)
+    return frames[-1].filename == model_module.__file__ and not isinstance(error, ArgumentError)
 
 
 def nearest(d: int) -> str:

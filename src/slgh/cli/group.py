@@ -174,9 +174,9 @@ def explain(error: Exception) -> tuple[str, str, int]:
         return f"{wrong.rstrip('.')}.", f"{tip} Try '{path} --help'.".strip(), 2
     if isinstance(error, UserCodeFailed):
         return " ".join([text, *notes]), DEBUG_TIP, 1
-    if isinstance(error, FloatingPointError) and text.startswith("`"):
+    if isinstance(error, checks.NonfiniteError):
         return *split_tip(in_options(text)), 4
-    if checks.is_about_argument(error):
+    if isinstance(error, checks.ArgumentError):
         return *split_tip(explain_argument(error)), 2
     wrong = f"internal error. {type(error).__name__}: {text.rstrip('.')}."
     return " ".join([wrong, *notes]), f"Please report it. {DEBUG_TIP}", 1

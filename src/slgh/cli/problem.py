@@ -94,7 +94,7 @@ class GivenProblem:
 
     def _refuse_values_alone(self, method: str, oracle: str) -> None:
         if self.no_closed_form is not None and oracle != "gradient":
-            raise ValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
+            raise checks.ArgumentValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
         if self.grad is None:
             zeroth = f"zo{method.removeprefix('zo')}"
             other = f"--method {zeroth}" if zeroth in METHODS else "a zeroth-order method such as zoslgh_r"
@@ -233,7 +233,7 @@ def _parse(text: str, d: int | None) -> Formula:
     except ModuleNotFoundError as error:
         if error.name not in ("sympy", "mpmath"):
             raise
-        raise ImportError('`formula` needs SymPy: pip install "slgh[formula]".') from error
+        raise checks.MissingLibraryError('`formula` needs SymPy: pip install "slgh[formula]".') from error
     return read_formula(text, d, None)
 
 

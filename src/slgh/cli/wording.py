@@ -18,17 +18,18 @@ OPTIONS = (
 """Options by argument name."""
 
 
-def explain_argument(error: Exception) -> str:
+def explain_argument(error: checks.ArgumentError) -> str:
     """Return the message of an error about an argument, with options instead of arguments.
 
-    >>> explain_argument(checks.ArgumentValueError("max_evals", "be an integer >= 1,", 0))
+    >>> explain_argument(checks.ArgumentValueError.of("max_evals", "be an integer >= 1,", 0))
     '--max-evals must be an integer >= 1, got --max-evals 0.'
     """
-    if not isinstance(error, checks.ArgumentError):
+    broken = error.broken
+    if broken is None:
         return in_options(str(error))
-    name = as_option(error.name)
-    got = f"{OPTIONS[error.name]} {error.value}" if error.name in OPTIONS else f"{error.name}={error.value!r}"
-    return f"{name} must {error.rule} got {got}.{error.hint}"
+    name, value = broken.name, broken.value
+    got = f"{OPTIONS[name]} {value}" if name in OPTIONS else f"{name}={value!r}"
+    return f"{as_option(name)} must {broken.rule} got {got}.{broken.hint}"
 
 
 def in_options(text: str, options: Mapping[str, str] = OPTIONS) -> str:

@@ -78,31 +78,35 @@ def refuse_foreign_names(params: dict[str, Any]) -> None:
     """Raise for names that other libraries use, with the name that slgh uses."""
     for name in params:
         if name in OTHER_NAMES:
-            raise TypeError(f"`{name}` is not an argument of slgh. Did you mean {OTHER_NAMES[name]}?")
+            raise checks.ArgumentTypeError(f"`{name}` is not an argument of slgh. Did you mean {OTHER_NAMES[name]}?")
         if name in NOT_HERE:
-            raise TypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
+            raise checks.ArgumentTypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
 
 
 def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
     """Return x0 on the host as (B, d), in float32 or float64."""
     x = backend.read(x0)
     if x.dtype == object:
-        raise TypeError(
+        raise checks.ArgumentTypeError(
             f"`x0` must be one array of numbers, got {type(x0).__name__}. Flatten parameters into a vector first, with "
             "torch.nn.utils.parameters_to_vector or jax.flatten_util.ravel_pytree."
         )
     if x.dtype not in (np.float32, np.float64):
-        raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {x.dtype}.")
+        raise checks.ArgumentTypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {x.dtype}.")
     if batched:
         if x.ndim != 2:
-            raise ValueError(f"`x0` must have shape (B, d) with batched=True, got {x.shape}.")
+            raise checks.ArgumentValueError(f"`x0` must have shape (B, d) with batched=True, got {x.shape}.")
     elif x.ndim > 1:
-        raise ValueError(f"`x0` must have shape (d,), got {x.shape}. For several starts at once pass batched=True.")
+        raise checks.ArgumentValueError(
+            f"`x0` must have shape (d,), got {x.shape}. For several starts at once pass batched=True."
+        )
     x = np.array(x if batched else np.atleast_1d(x)[None, :], order="C")
     if 0 in x.shape:
-        raise ValueError(f"`x0` must have at least one variable and one problem, got shape {np.shape(x0)}.")
+        raise checks.ArgumentValueError(
+            f"`x0` must have at least one variable and one problem, got shape {np.shape(x0)}."
+        )
     if not np.isfinite(x).all():
-        raise ValueError(f"`x0` must be finite, got {x[~np.isfinite(x)][0]}.")
+        raise checks.ArgumentValueError(f"`x0` must be finite, got {x[~np.isfinite(x)][0]}.")
     return x
 
 
@@ -113,7 +117,9 @@ def read_seed(seed: Any, B: int) -> int | list[int]:
         return secrets.randbits(53)  # many programs read JSON's numbers as doubles, which hold 53 bits
     if isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
         if len(seed) != B:
-            raise ValueError(f"`seed` must be an integer, or one integer per problem (expected {B}); got {len(seed)}.")
+            raise checks.ArgumentValueError(
+                f"`seed` must be an integer, or one integer per problem (expected {B}); got {len(seed)}."
+            )
         for one in seed:
             checks.count("seed", checks.plain(one), 0)
         return [int(s) for s in seed]
@@ -126,13 +132,15 @@ def read_data(data: Any, backend: Backend, B: int, *, batched: bool) -> tuple[Ar
     if data is None:
         return ()
     if isinstance(data, dict | set):
-        raise TypeError(f"`data` must be an array or a tuple of arrays, got {type(data).__name__}.")
+        raise checks.ArgumentTypeError(f"`data` must be an array or a tuple of arrays, got {type(data).__name__}.")
     arrays = tuple(backend.data(a) for a in (data if isinstance(data, tuple) else (data,)))
     if not batched:
         return tuple(a[None] for a in arrays)
     for a in arrays:
         if tuple(a.shape[:1]) != (B,):
-            raise ValueError(f"`data` must have one row per problem, shape ({B}, ...); got {tuple(a.shape)}.")
+            raise checks.ArgumentValueError(
+                f"`data` must have one row per problem, shape ({B}, ...); got {tuple(a.shape)}."
+            )
     return arrays
 
 
@@ -141,7 +149,7 @@ def read_callback(callback: Any) -> Callable[..., object] | None:
     if callback is None:
         return None
     if not callable(callback):
-        raise TypeError(f"`callback` must be callable, got {callback!r}.")
+        raise checks.ArgumentTypeError(f"`callback` must be callable, got {callback!r}.")
     try:
         named = "intermediate_result" in inspect.signature(callback).parameters
     except ValueError:
@@ -161,13 +169,15 @@ def read_sample_xi(sample_xi: Any) -> Any:
 def read_watch(watch: Any, oracle: Oracle, *, stochastic: bool) -> set[str]:
     """Raise if this run cannot have the Watch. Return the quantities that the oracle must observe for it."""
     if not isinstance(watch, Watch):
-        raise TypeError(f"`watch` must be a slgh.protocols.Watch, got {watch!r}.")
+        raise checks.ArgumentTypeError(f"`watch` must be a slgh.protocols.Watch, got {watch!r}.")
     if stochastic:
-        raise ValueError("`watch` needs a fun without sample_xi: it is shown f(x), not samples of it.")
+        raise checks.ArgumentValueError("`watch` needs a fun without sample_xi: it is shown f(x), not samples of it.")
     if unknown := set(watch.columns) - set(watch.names):
-        raise ValueError(f"`watch.columns` must be among its names {watch.names}, got {sorted(unknown)}.")
+        raise checks.ArgumentValueError(
+            f"`watch.columns` must be among its names {watch.names}, got {sorted(unknown)}."
+        )
     if "f" not in oracle.provides:
-        raise ValueError(f"`watch` needs f(x), which the oracle {oracle.name!r} does not provide.")
+        raise checks.ArgumentValueError(f"`watch` needs f(x), which the oracle {oracle.name!r} does not provide.")
     return {"f"}
 
 
@@ -182,19 +192,21 @@ def read_batch_size(
     if batch_size >= B:
         return None
     if not batched:
-        raise ValueError("`batch_size` is for problems of a batch; pass batched=True.")
+        raise checks.ArgumentValueError("`batch_size` is for problems of a batch; pass batched=True.")
     if not backend.can_refill:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`batch_size` is for NumPy and PyTorch arrays, got {backend.name}; pass fewer problems at a time."
         )
     if callback is not None:
-        raise ValueError("`batch_size` and `callback` exclude each other: problems are in different iterations.")
+        raise checks.ArgumentValueError(
+            "`batch_size` and `callback` exclude each other: problems are in different iterations."
+        )
     if not T:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`batch_size` needs max_iter or max_evals, enough for one iteration, so that all problems end."
         )
     if oracle.period > 1:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`batch_size` needs iterations of equal cost, which the oracle {oracle.name!r} does not have."
         )
     return int(batch_size)
@@ -206,5 +218,5 @@ def read_phases(phases: Any) -> tuple[str, ...]:
     for name in named:
         checks.choice("phases", name, list(PHASES))
     if not {"homotopy", "local_search"} & set(named):
-        raise ValueError(f"`phases` must have 'homotopy' or 'local_search' among them, got {named!r}.")
+        raise checks.ArgumentValueError(f"`phases` must have 'homotopy' or 'local_search' among them, got {named!r}.")
     return tuple(name for name in PHASES if name in named)

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.checks import NonfiniteError
 from slgh.protocols import Answer, Array
 
 BadValuePolicy: TypeAlias = Literal["reject", "penalize", "raise"]
@@ -54,6 +55,6 @@ def refuse(values: NDArray[Any], points: NDArray[Any], name: str) -> None:
     bad = ~np.isfinite(values).all(axis=tuple(range(2, values.ndim)))
     if bad.any():
         b, i = np.argwhere(bad)[0]
-        raise FloatingPointError(
+        raise NonfiniteError(
             f"`{name}` must be finite with `on_nonfinite='raise'`, got {values[b, i]} at x = {points[b, i]}."
         )

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import Bounds
 
 from slgh.backends.numpy.backend import plain_array
+from slgh.checks import ArgumentValueError
 from slgh.protocols import Array
 
 
@@ -73,22 +74,22 @@ def read_bounds(bounds: Any, d: int, dtype: Any) -> Box | None:
         try:
             pairs = [(-np.inf if a is None else a, np.inf if b is None else b) for a, b in bounds]
         except (TypeError, ValueError):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`bounds` must be a scipy.optimize.Bounds or one pair (low, high) per variable, got {bounds!r}."
             ) from None
         if len(pairs) != d:
-            raise ValueError(f"`bounds` must have one pair per variable (expected {d}); got {len(pairs)}.")
+            raise ArgumentValueError(f"`bounds` must have one pair per variable (expected {d}); got {len(pairs)}.")
         low, high = zip(*pairs, strict=True)
     try:
         low, high = (np.broadcast_to(np.array(plain_array(side), dtype), (d,)) for side in (low, high))
     except ValueError:
-        raise ValueError(
+        raise ArgumentValueError(
             f"`bounds` must have one entry per variable (expected {d}); got shape {np.shape(low)} and {np.shape(high)}."
         ) from None
     wrong = ~(low <= high)
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise ValueError(f"`bounds` must have low <= high, got ({low[i]}, {high[i]}) for variable {i}.")
+        raise ArgumentValueError(f"`bounds` must have low <= high, got ({low[i]}, {high[i]}) for variable {i}.")
     if np.isneginf(low).all() and np.isposinf(high).all():
         return None
     wide = np.isfinite(low) & np.isfinite(high) & ~np.isfinite(2 * (high - low))

@@ -94,12 +94,14 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return real
     except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`checkpoint` must be the path of a file, got {name!r}: {error}. Pass another path."
         ) from error
     if not stat.S_ISREG(mode):
         kind = KINDS.get(stat.S_IFMT(mode), "something else")
-        raise ValueError(f"`checkpoint` must be the path of a file, got {name!r}, which is {kind}. Pass another path.")
+        raise checks.ArgumentValueError(
+            f"`checkpoint` must be the path of a file, got {name!r}, which is {kind}. Pass another path."
+        )
     return real
 
 
@@ -137,7 +139,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays] | None:
         if not isinstance(meta, dict) or not all(each.startswith("a.") for each in arrays):
             raise ValueError("its header or the names of its arrays are not those of a checkpoint")
     if meta.get("slgh") != VERSION:
-        raise ValueError(f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {ADVICE}")
+        raise checks.ArgumentValueError(
+            f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {ADVICE}"
+        )
     return meta, {each.removeprefix("a."): array for each, array in arrays.items()}
 
 
@@ -197,7 +201,7 @@ def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`checkpoint` {os.fsdecode(path)!r} is not a complete checkpoint ({reason}). {ADVICE}"
         ) from error
 
@@ -213,7 +217,7 @@ def expect(arrays: Arrays, name: str, shape: tuple[int | None, ...], kinds: str 
     return array
 
 
-class OtherRun(ValueError):
+class OtherRun(checks.ArgumentValueError):
     """The checkpoint belongs to a run of another problem or method."""
 
 

@@ -250,7 +250,9 @@ def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
         b, i = np.argwhere(outside)[0]
         low, high = box.low[i], box.high[i]
-        raise ValueError(f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}.")
+        raise checks.ArgumentValueError(
+            f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}."
+        )
     return box
 
 
@@ -269,7 +271,7 @@ def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[
     if single and not (swapped or ranks):
         return read_phases(phases)
     if phases is not PHASES:  # the user has passed some
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
             f"got phases={phases!r}: leave them out."
         )

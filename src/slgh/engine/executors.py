@@ -92,7 +92,7 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[lis
     elif callable(workers):
         yield [_checked(workers)] * len(calls)
     else:
-        raise TypeError(
+        raise checks.ArgumentTypeError(
             f"`workers` must be an integer, a callable like map, or an executor with a map method; got {workers!r}."
         )
 
@@ -103,7 +103,7 @@ def _checked(mapping: Callable[..., Any]) -> Mapper:
     def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
         values = mapping(call, items)
         if isinstance(values, Mapping | Set | str | bytes) or not isinstance(values, Iterable):
-            raise TypeError(
+            raise checks.ArgumentTypeError(
                 "`workers` must return the values in the order of the points, as `map` does; "
                 f"got {checks.show(values)}."
             )
@@ -116,7 +116,9 @@ def _checked(mapping: Callable[..., Any]) -> Mapper:
                 break
         if count != len(items):
             got = f"more than {len(items)}" if count > len(items) else str(count)
-            raise ValueError(f"`workers` must return one value per point (expected {len(items)}); got {got}.")
+            raise checks.ArgumentValueError(
+                f"`workers` must return one value per point (expected {len(items)}); got {got}."
+            )
 
     return mapper
 
@@ -128,7 +130,7 @@ class _Pool:
         try:
             pickle.dumps(call)
         except Exception as error:
-            raise TypeError(
+            raise checks.ArgumentTypeError(
                 f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
                 "module, or pass `workers` an executor of threads."
             ) from None

@@ -103,7 +103,7 @@ class Vectorized:
         if not (self.watched and name == "fun"):
             return self._check_shape(found, query, name)
         if not isinstance(found, tuple):
-            raise TypeError(
+            raise checks.ArgumentTypeError(
                 f"`fun` must return a tuple, (values, what is watched ...), with `watch`; got {checks.show(found)}."
             )
         return self.backend.xp.stack([self._check_shape(one, query, name) for one in found], axis=-1)
@@ -118,7 +118,7 @@ class Vectorized:
         values = self.backend.real(found, name)
         hidden = 0 if self.batched else 1  # leading axes that the function does not see
         if tuple(values.shape) != shape[hidden:]:
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`{name}` must return one {of} per point, shape {shape[hidden:]} for points of shape "
                 f"{tuple(query.points.shape)[hidden:]}; got {tuple(values.shape)}."
             )
@@ -206,7 +206,9 @@ class Pointwise:
         """Return a gradient (d,), or raise if it is none."""
         array = self.backend.real(value, "grad")
         if tuple(array.shape) != (d,):
-            raise ValueError(f"`grad` must return an array of shape ({d},), got shape {tuple(array.shape)}.")
+            raise checks.ArgumentValueError(
+                f"`grad` must return an array of shape ({d},), got shape {tuple(array.shape)}."
+            )
         return array
 
 
@@ -258,11 +260,13 @@ def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backen
     """Raise if `fun`, `grad` or `args` cannot be used."""
     if not is_closed_form(fun) and not callable(fun):
         hint = f" For a formula pass slgh.smooth({fun!r})." if isinstance(fun, str) else ""
-        raise TypeError(f"`fun` must be callable or a closed form, got {fun!r}.{hint}")
+        raise checks.ArgumentTypeError(f"`fun` must be callable or a closed form, got {fun!r}.{hint}")
     if grad is True and not backend.differentiates:
-        raise ValueError("`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient.")
+        raise checks.ArgumentValueError(
+            "`grad=True` differentiates functions of PyTorch or JAX arrays; for NumPy pass the gradient."
+        )
     if grad is not None and grad is not True and not callable(grad):
-        raise TypeError(f"`grad` must be callable, got {grad!r}.")
+        raise checks.ArgumentTypeError(f"`grad` must be callable, got {grad!r}.")
     backend.check_functions((fun, grad, *args))
 
 
@@ -291,7 +295,7 @@ def read_functions(
     value = FirstOutput(fun) if watched else fun
     grad = backend.gradient(value, vectorized=vectorized) if derived else grad if differentiate else None
     if watched and (closed or not vectorized):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`watch` needs vectorized=True: a fun of points (..., d) that returns a tuple of arrays (...)."
         )
     if vectorized or closed:

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
 from slgh.engine.checkpoint import Arrays, refuse_damaged
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
@@ -303,7 +304,7 @@ class Run:
         """
         config, backend = self.config, self.config.backend
         if compiled is not None and not isinstance(compiled, bool):
-            raise TypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
+            raise ArgumentTypeError(f"`compiled` must be True, False or None, got {compiled!r}.")
         if compiled is False or (compiled is None and not backend.compiles):
             return functions
         reason = needs_python or f"{backend.name} arrays have no compiled loop"
@@ -318,7 +319,7 @@ class Run:
                 return mapped if self.strategy is None else loop.compiled_functions(mapped)
             reason = found
         if compiled:
-            raise ValueError(f"`compiled=True` is not possible here: {reason}.")
+            raise ArgumentValueError(f"`compiled=True` is not possible here: {reason}.")
         self.loop_remark = f"In a Python loop: {reason}."
         return functions
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slgh.checks import ArgumentFileError, ArgumentTypeError
 from slgh.engine.checkpoint import Arrays, Checkpoint, expect, read, refuse_damaged, refuse_other_run, resolve, write
 from slgh.engine.config import RunConfig
 from slgh.engine.state import RunState, from_arrays, to_arrays
@@ -117,7 +118,7 @@ class Saver:
             write(self.path, meta._asdict(), arrays)
         except OSError as error:
             if first:
-                raise OSError(
+                raise ArgumentFileError(
                     f"`checkpoint` must be a file that can be written, got {self.name!r}: {error}."
                 ) from error
             self.failure = str(error)
@@ -143,7 +144,7 @@ def open_checkpoint(checkpoint: Any) -> Saver:
     """Return the Saver of a path or a Checkpoint."""
     if not isinstance(checkpoint, Checkpoint):
         if not isinstance(checkpoint, str | os.PathLike):
-            raise TypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
+            raise ArgumentTypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
         checkpoint = Checkpoint(path=checkpoint)
     return Saver(checkpoint)
 

@@ -68,18 +68,20 @@ def read_theory(params: dict[str, Any], *, stochastic: bool) -> tuple[TheoryOpti
     step, gamma = params.get("step"), params.get("gamma")
     implied = "L1" in params and "step" not in params and "update" not in params
     if isinstance(step, str) and step != "theory":
-        raise ValueError(f"`step` must be a number, or 'theory' with `L1=...`; got {step!r}.")
+        raise checks.ArgumentValueError(f"`step` must be a number, or 'theory' with `L1=...`; got {step!r}.")
     if step != "theory" and not implied:
         alone = [name for name in CONSTANTS if name in params and not ("update" in params and name == "L1")]
         if gamma == "tuned" or alone:
             name = f"`{alone[0]}`" if alone else "`gamma` 'tuned'"
-            raise ValueError(f"{name} goes with `step='theory'`, the step of a theorem of the paper.")
+            raise checks.ArgumentValueError(f"{name} goes with `step='theory'`, the step of a theorem of the paper.")
         return None, params
     if "update" in params:
-        raise ValueError(f"`step` 'theory' is for plain descent, the update of the theorems; got {params['update']=}.")
+        raise checks.ArgumentValueError(
+            f"`step` 'theory' is for plain descent, the update of the theorems; got {params['update']=}."
+        )
     known = {name: params[name] for name in CONSTANTS if name in params}
     if "L1" not in known:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`step` 'theory' needs the smoothness of f: pass `L1=...`, known or from slgh.theory.estimate_smoothness."
         )
     if known.get("burn_in") is not None:
@@ -91,7 +93,7 @@ def read_theory(params: dict[str, Any], *, stochastic: bool) -> tuple[TheoryOpti
         rest["floor"] = float(nu) ** 0.5
     if gamma == "tuned":
         if known.get("eps") is None:
-            raise ValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass `eps=...`.")
+            raise checks.ArgumentValueError("`gamma` 'tuned' depends on the gradient norm to reach: pass `eps=...`.")
         del rest["gamma"]
     if stochastic and not known.get("sigma"):
         known["sigma"] = 1.0  # the step depends on whether sigma is 0, not on its size
@@ -115,7 +117,9 @@ def apply_theory(composition: Composition, options: TheoryOptions, d: int, T: in
     schedule: Any = parts.schedule
     theorem = choose_theorem(parts, stochastic=bool(options.sigma), nu=options.nu)
     if T is None:
-        raise ValueError("`step` 'theory' depends on the number of iterations: pass max_iter or max_evals.")
+        raise checks.ArgumentValueError(
+            "`step` 'theory' depends on the number of iterations: pass max_iter or max_evals."
+        )
     applied = plan(
         parts,
         L1=options.L1,

@@ -110,20 +110,22 @@ def explore(
 def _dimension(box: Box, paths: Sequence[Path]) -> int:
     d = len(box)
     if d not in FRAMES:
-        raise ValueError(f"`box` must have an interval for each of one or two variables, got {d}.")
+        raise checks.ArgumentValueError(f"`box` must have an interval for each of one or two variables, got {d}.")
     for low, high in box:
         if not -math.inf < low < high < math.inf:
-            raise ValueError(f"`box` must have finite intervals (low, high) with low < high, got ({low}, {high}).")
+            raise checks.ArgumentValueError(
+                f"`box` must have finite intervals (low, high) with low < high, got ({low}, {high})."
+            )
     for path in paths:
         if path.x.shape[1:] != (d,):
-            raise ValueError(f"`paths` must have x of shape (k, {d}), like `box`; got {path.x.shape}.")
+            raise checks.ArgumentValueError(f"`paths` must have x of shape (k, {d}), like `box`; got {path.x.shape}.")
     return d
 
 
 def _known(minimizers: Any, d: int) -> Floats:
     known = np.asarray(minimizers, float)
     if known.ndim != 2 or known.shape[1] != d:
-        raise ValueError(f"`minimizers` must have shape (n, {d}), like `box`; got {known.shape}.")
+        raise checks.ArgumentValueError(f"`minimizers` must have shape (n, {d}), like `box`; got {known.shape}.")
     return known
 
 
@@ -161,7 +163,9 @@ def _on_grid(f: Function, axes: Sequence[Floats]) -> Floats:
         some = x[first : first + CHUNK]
         found = np.asarray(f(some), float)
         if found.shape != (len(some),):
-            raise ValueError(f"`F` must map points {some.shape} to values ({len(some)},), got {found.shape}.")
+            raise checks.ArgumentValueError(
+                f"`F` must map points {some.shape} to values ({len(some)},), got {found.shape}."
+            )
         values.append(found)
     return np.concatenate(values).reshape([len(axis) for axis in reversed(axes)])
 
@@ -249,7 +253,9 @@ def box_around(paths: Sequence[Path], minimizers: Any = None) -> tuple[tuple[flo
     x = np.concatenate(places)
     x = x[(np.abs(x) < DIVERGED).all(axis=-1)]
     if not len(x):
-        raise ValueError("`paths` must have a finite x to put a box around, got none: no explorer of this run.")
+        raise checks.ArgumentValueError(
+            "`paths` must have a finite x to put a box around, got none: no explorer of this run."
+        )
     low, high = x.min(axis=0), x.max(axis=0)
     side = float((high - low).max()) / (1 - 2 * MARGIN)
     if side <= 1e-9 * np.abs(x).max():  # rounding error

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends import backend_of
+from slgh.checks import ArgumentValueError
 from slgh.plotting.style import COLORS, DASHES, WIDTH, new_figure, style
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def attack_images(
     B, n = len(found.outcome), len(found.outcome[:most])
     before, after = (np.asarray(backend_of(images).host(images)) for images in (originals, found.images))
     if before.shape != after.shape:
-        raise ValueError(f"`originals` must be the images that were attacked, {after.shape}; got {before.shape}.")
+        raise ArgumentValueError(
+            f"`originals` must be the images that were attacked, {after.shape}; got {before.shape}."
+        )
     labels, results = _labels(found, ids, classes)
     it = ComparedImages(
         originals=before[:n],
@@ -86,7 +89,9 @@ def attack_curves(
     """Draw the distortion and the margin of each image over the queries; see `attack_images`."""
     record = found.history
     if not len(record.get("queries", ())):
-        raise ValueError("`found` must have a history, which there is none of if no image was attacked or history=0.")
+        raise ArgumentValueError(
+            "`found` must have a history, which there is none of if no image was attacked or history=0."
+        )
     labels, results = _labels(found, ids, classes)
     it = AttackTrace(
         queries=record["queries"],
@@ -151,7 +156,7 @@ def as_pictures(images: NDArray[Any], pixels: tuple[float, float]) -> NDArray[np
     if scaled.ndim == 4 and scaled.shape[-1] == 1:
         scaled = scaled[..., 0]
     if scaled.ndim != 3 and not (scaled.ndim == 4 and scaled.shape[-1] == 3):
-        raise ValueError(
+        raise ArgumentValueError(
             "`images` must be pictures, (N, C, H, W) or (N, H, W, C) with one or three channels or (N, H, W), to be "
             f"drawn; got shape {np.shape(images)}."
         )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.checks import MissingLibraryError
 from slgh.files import write_text
 from slgh.plotting.explorer import FRAMES, Explorer, box_around, explore
 from slgh.plotting.path import COLUMNS, Path
@@ -122,7 +123,7 @@ def render_page(title: str, sections: Sequence[Section], links: Sequence[Link] =
     try:
         import jinja2
     except ImportError as missing:
-        raise ImportError('The page needs Jinja: pip install "slgh[plot]".') from missing
+        raise MissingLibraryError('The page needs Jinja: pip install "slgh[plot]".') from missing
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -150,7 +151,7 @@ def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as missing:
-        raise ImportError('The explorer needs plotly: pip install "slgh[plot]".') from missing
+        raise MissingLibraryError('The explorer needs plotly: pip install "slgh[plot]".') from missing
     return str(get_plotlyjs())
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends import backend_of
+from slgh.checks import ArgumentValueError
 from slgh.result import Phase, Result
 
 COLUMNS = ("iteration", "x", "t", "fun")
@@ -102,7 +103,7 @@ def path_of(result: Result, label: str = "", *, problem: int = 0) -> Path:
     """
     record = result.history
     if not record or "x" not in record:
-        raise ValueError('`result` must have its iterates, which `history="x"` records in slgh.minimize.')
+        raise ArgumentValueError('`result` must have its iterates, which `history="x"` records in slgh.minimize.')
     batched = record["x"].ndim == 3
     columns = {}
     for name in ("x", "t", "fun"):

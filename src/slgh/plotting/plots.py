@@ -105,7 +105,7 @@ def plot(
         return figure
     record = getattr(result, "history", None)
     if not isinstance(result, Result) or not record or not len(record["iteration"]):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             "`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got "
             f"{checks.show(result)}."
         )

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from slgh.checks import MissingLibraryError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -88,7 +90,7 @@ def matplotlib() -> Any:
     try:
         import matplotlib
     except ImportError as missing:
-        raise ImportError('Figures need matplotlib: pip install "slgh[plot]".') from missing
+        raise MissingLibraryError('Figures need matplotlib: pip install "slgh[plot]".') from missing
     return matplotlib
 
 

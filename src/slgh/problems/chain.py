@@ -116,7 +116,7 @@ def chain(d: int = 2, links: int | None = None) -> Problem:
     n = d if links is None else links
     checks.count("links", n)
     if n > d:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`links` must be an integer <= d = {d}, since each link needs a variable, got links={links!r}."
         )
     smooth = Chain(n)

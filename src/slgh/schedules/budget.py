@@ -45,11 +45,11 @@ class Budget:
         if self.t_end is not None:
             checks.real("t_end", self.t_end, above=0)
             if self.t1 is not None and self.t_end > self.t1:
-                raise ValueError(f"`t_end` must not exceed `t1`, got t_end={self.t_end}, t1={self.t1}.")
+                raise checks.ArgumentValueError(f"`t_end` must not exceed `t1`, got t_end={self.t_end}, t1={self.t1}.")
         if self.fall is not None:
             checks.real("fall", self.fall, above=0)
             if self.fall > 1:
-                raise ValueError(f"`fall` is t_end / t1 and must not exceed 1, got {self.fall}.")
+                raise checks.ArgumentValueError(f"`fall` is t_end / t1 and must not exceed 1, got {self.fall}.")
         checks.real("shape", self.shape, above=0)
 
     def init(self, t: Array, floor: Array, xp: Any) -> Leaves:

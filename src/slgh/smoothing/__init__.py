@@ -93,7 +93,7 @@ def smooth(
     except ModuleNotFoundError as error:
         if error.name not in ("sympy", "mpmath"):
             raise
-        raise ImportError('`slgh.smooth` needs SymPy. Run pip install "slgh[formula]".') from error
+        raise checks.MissingLibraryError('`slgh.smooth` needs SymPy. Run pip install "slgh[formula]".') from error
     if fallback is not None:
         checks.choice("fallback", fallback, FALLBACKS)
     if nodes is not None:

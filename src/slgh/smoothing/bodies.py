@@ -14,6 +14,7 @@ from typing import Any
 import sympy as sp
 from sympy.utilities.iterables import sift
 
+from slgh.checks import ArgumentValueError
 from slgh.smoothing.errors import TooFewVariables
 from slgh.smoothing.formula import Formula
 from slgh.smoothing.parse import DIMENSION
@@ -196,7 +197,7 @@ def write_out(term: Any, formula: Formula) -> Any:
     if fixed or not term.has(sp.Sum, sp.Product, DIMENSION):
         return term
     if formula.d is None:
-        raise ValueError(f"`formula`: this term needs the number of variables, pass d=...: {term}.")
+        raise ArgumentValueError(f"`formula`: this term needs the number of variables, pass d=...: {term}.")
     term, room = term.subs(DIMENSION, formula.d), [MAX_TERMS]
 
     def visit(node: Any) -> Any:
@@ -221,7 +222,7 @@ def index_values(node: Any, room: list[int]) -> list[dict[Any, int]]:
         ends = [(outer, int(start.subs(outer)), int(last.subs(outer)) + 1) for outer in found]
         most = room[0] if isinstance(node, sp.Sum) else min(room[0], MAX_FACTORS)
         if sum(max(0, stop - first) for _, first, stop in ends) > most:
-            raise ValueError(f"`formula`: more than {most} terms cannot be written out: {str(node)[:200]}.")
+            raise ArgumentValueError(f"`formula`: more than {most} terms cannot be written out: {str(node)[:200]}.")
         found = [{**outer, index: i} for outer, first, stop in ends for i in range(first, stop)]
     room[0] -= len(found)
     return found
@@ -233,7 +234,9 @@ def explicit_body(expression: Any, formula: Formula) -> Body:
     if formula.vector is not None:
         own = {int(a.indices[0]): a for a in expression.atoms(sp.Indexed)}
         if own and formula.d is not None and max(own) >= formula.d:
-            raise ValueError(f"`formula` uses variable {own[max(own)]}, but there are only {formula.d} variables.")
+            raise ArgumentValueError(
+                f"`formula` uses variable {own[max(own)]}, but there are only {formula.d} variables."
+            )
     elif len(formula.names) <= MAX_PLAIN_VARIABLES:
         own = {k: sp.Symbol(name, real=True) for k, name in enumerate(formula.names)}
     else:

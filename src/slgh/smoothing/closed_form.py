@@ -12,6 +12,7 @@ import sympy as sp
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 
+from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.smoothing.bodies import Body, IndexRange, split_formula
 from slgh.smoothing.errors import NotInClosedForm
 from slgh.smoothing.formula import Formula
@@ -127,7 +128,7 @@ class Smoothed:
             x = xp.asarray(x, device=device(t))
         if x.dtype != xp.float64 and x.dtype != xp.float32:
             if xp.isdtype(x.dtype, "complex floating"):
-                raise TypeError(f"`x` must be real, got dtype {x.dtype}.")
+                raise ArgumentTypeError(f"`x` must be real, got dtype {x.dtype}.")
             x = xp.astype(x, xp.float64)
         self._check(x)
         if type(t) is not type(x) or t.dtype != x.dtype:
@@ -147,7 +148,7 @@ class Smoothed:
         if d < formula.least or (formula.d is not None and d != formula.d):
             wanted = f"{formula.least} or more" if formula.d is None else formula.d
             several = " (points of one variable are x[:, None])" if formula.d == 1 else ""
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`x` must have {wanted} variables along its last axis{several}, got shape {tuple(x.shape)}."
             )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from slgh.checks import ArgumentValueError
 
-class FormulaError(ValueError):
+
+class FormulaError(ArgumentValueError):
     """The formula cannot be read. The message quotes the part that is wrong."""
 
 
-class TooFewVariables(ValueError):
+class TooFewVariables(ArgumentValueError):
     """The formula uses the variable x[`reached`], which is not among the d variables given."""
 
     def __init__(self, reached: int, d: int) -> None:
@@ -15,9 +17,9 @@ class TooFewVariables(ValueError):
         self.reached = reached
 
 
-class NotInClosedForm(ValueError):
+class NotInClosedForm(ArgumentValueError):
     """The formula has a term without a closed form, and `smooth` was given no `fallback`."""
 
 
-class FormulaTooLarge(ValueError):
+class FormulaTooLarge(ArgumentValueError):
     """The algebra of the formula takes longer than `max_seconds` of `smooth`, or nests too deep for Python."""

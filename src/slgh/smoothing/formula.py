@@ -38,7 +38,7 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
     if d is not None:
         checks.count("d", d)
     if variables is not None and (isinstance(variables, str) or not all(isinstance(v, str) for v in variables)):
-        raise TypeError(f"`variables` must be a list of names, got {variables!r}.")
+        raise checks.ArgumentTypeError(f"`variables` must be a list of names, got {variables!r}.")
     mentioned, vectors, highest = set[str](), set[str](), 0
     if isinstance(formula, str):
         expression, reader = read_text(formula)
@@ -48,9 +48,11 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
     elif callable(formula):
         expression, variables = call_with_symbols(formula, d, variables)
     else:
-        raise TypeError(f"`formula` must be text, a SymPy expression or a function, got {type(formula).__name__}.")
+        raise checks.ArgumentTypeError(
+            f"`formula` must be text, a SymPy expression or a function, got {type(formula).__name__}."
+        )
     if not isinstance(expression, sp.Expr) or expression.has(sp.MatrixSymbol) or not is_real(expression):
-        raise ValueError(f"`formula` must be a real number at each point, got {str(expression)[:200]}.")
+        raise checks.ArgumentValueError(f"`formula` must be a real number at each point, got {str(expression)[:200]}.")
     indexed = expression.atoms(sp.Indexed)
     bases = sorted({a.base.label.name for a in indexed} | vectors)
     bound = {limit[0] for s in expression.atoms(sp.Sum, sp.Product) for limit in s.limits}
@@ -61,10 +63,10 @@ def read_formula(formula: Any, d: int | None, variables: Sequence[str] | None) -
         expression, plain = expression.xreplace(dict.fromkeys(dimension, DIMENSION)), plain - dimension
     if len(bases) > 1 or (bases and plain):
         names = ", ".join([*bases, *sorted(map(str, plain))])
-        raise ValueError(f"`formula` must have plain variables, or one vector, got {names}.")
+        raise checks.ArgumentValueError(f"`formula` must have plain variables, or one vector, got {names}.")
     if bases:
         if variables is not None:
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 "`variables` orders plain variables, but the formula has a vector, which is in order. Omit `variables`."
             )
         return read_vector(expression, bases[0], d, highest)
@@ -86,14 +88,20 @@ def read_plain(
     """
     found = {s.name for s in plain}
     if len(found) < len(plain):
-        raise ValueError(f"`formula` has different symbols of the same name, among {sorted(map(str, plain))}.")
+        raise checks.ArgumentValueError(
+            f"`formula` has different symbols of the same name, among {sorted(map(str, plain))}."
+        )
     names = sorted(found | mentioned, key=natural) if variables is None else list(variables)
     if len(set(names)) < len(names) or not found <= set(names):
-        raise ValueError(f"`variables` must name each of {', '.join(sorted(found, key=natural))} once, got {names}.")
+        raise checks.ArgumentValueError(
+            f"`variables` must name each of {', '.join(sorted(found, key=natural))} once, got {names}."
+        )
     if not names:
-        raise ValueError(f"`formula` must have a variable, got {expression}.")
+        raise checks.ArgumentValueError(f"`formula` must have a variable, got {expression}.")
     if d is not None and d != len(names):
-        raise ValueError(f"`d` must be the number of variables, {len(names)} ({', '.join(names)}), got d={d}.")
+        raise checks.ArgumentValueError(
+            f"`d` must be the number of variables, {len(names)} ({', '.join(names)}), got d={d}."
+        )
     real = {s: sp.Symbol(s.name, real=True) for s in plain}
     return Formula(
         expression=expression.xreplace(real).subs(DIMENSION, len(names)),
@@ -109,18 +117,20 @@ def read_vector(expression: Any, name: str, d: int | None, highest: int) -> Form
     """Return a formula in x[0], x[1], ... or x[i]. `highest` is the highest subscript in the text, even canceled."""
     base = sp.IndexedBase(name, real=True)
     if any(len(a.indices) != 1 for a in expression.atoms(sp.Indexed)):
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`formula` must have one subscript per variable, as in {name}[i], got {str(expression)[:200]}."
         )
     expression = expression.replace(lambda e: isinstance(e, sp.Indexed), lambda e: base[e.indices])
     fixed = [int(a.indices[0]) for a in expression.atoms(sp.Indexed) if a.indices[0].is_Integer]
     if min(fixed, default=0) < 0:
-        raise ValueError(f"`formula` must have subscripts from 0 on, got {name}[{min(fixed)}].")
+        raise checks.ArgumentValueError(f"`formula` must have subscripts from 0 on, got {name}[{min(fixed)}].")
     least = max([*fixed, highest]) + 1
     if d is None and not expression.has(sp.Sum, sp.Product, DIMENSION):
         d = least
     if d is not None and d < least:
-        raise ValueError(f"`d` must be at least {least}, since the formula has {name}[{least - 1}], got d={d}.")
+        raise checks.ArgumentValueError(
+            f"`d` must be at least {least}, since the formula has {name}[{least - 1}], got d={d}."
+        )
     return Formula(expression=expression, names=(), vector=name, d=d, least=least)
 
 
@@ -151,7 +161,7 @@ def call_with_symbols(
     try:
         kinds = inspect.signature(function).parameters
     except ValueError:
-        raise TypeError(
+        raise checks.ArgumentTypeError(
             f"`formula` must be a function with a signature that Python can inspect, got {function!r}."
         ) from None
     parameters = [name for name, p in kinds.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -165,7 +175,7 @@ def call_with_symbols(
         found = sp.sympify(function(*given), strict=True)
     except (TypeError, AttributeError, sp.SympifyError) as error:
         hint = "" if d is not None else ", and `d=` for a function of one vector"
-        raise TypeError(
+        raise checks.ArgumentTypeError(
             "`formula` must be written with operations of SymPy (sympy.cos, sympy.Max, sympy.Piecewise, not numpy.cos, "
             f"max, if{hint}): {error}"
         ) from error

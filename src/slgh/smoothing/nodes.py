@@ -9,6 +9,8 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_jax_array
 from numpy.typing import NDArray
 
+from slgh.checks import ArgumentValueError
+
 Nodes = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Directions (J, m) and weights (J,)."""
 
@@ -91,12 +93,12 @@ def fallback_nodes(m: int, *, fallback: str, nodes: int | None, coarse: bool) ->
     """Return the nodes for a term of m variables, as in `FALLBACKS`; `coarse`: half as many per axis, or in all."""
     sampling = fallback == "sampling"
     if not sampling and m not in NODES_PER_AXIS:
-        raise ValueError(
+        raise ArgumentValueError(
             f"`fallback` 'quadrature' is for terms of at most {max(NODES_PER_AXIS)} variables, this term has {m}. Pass "
             "fallback='sampling'."
         )
     n = nodes or (SAMPLED_PAIRS if sampling else NODES_PER_AXIS[m])
     if not sampling and n**m > MAX_NODES:
         most = int(MAX_NODES ** (1 / m))
-        raise ValueError(f"`nodes` must be at most {most} for a term of {m} variables, got nodes={n}.")
+        raise ArgumentValueError(f"`nodes` must be at most {most} for a term of {m} variables, got nodes={n}.")
     return (quasi_normal if sampling else gauss_hermite)(m, max(1, n // 2) if coarse else n)

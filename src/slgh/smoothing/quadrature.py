@@ -51,7 +51,7 @@ class Quadrature:
 
     def __init__(self, fun: Callable[[Any], Any], *, nodes: int | None = None, separable: bool = False) -> None:
         if not callable(fun):
-            raise TypeError(f"`fun` must be callable, got {fun!r}.")
+            raise checks.ArgumentTypeError(f"`fun` must be callable, got {fun!r}.")
         if nodes is not None:
             checks.count("nodes", nodes, 2)
         self.fun, self.nodes, self.separable = fun, nodes, separable
@@ -101,7 +101,7 @@ class Quadrature:
         n = NODES_PER_AXIS.get(d, 0) if self.nodes is None else self.nodes
         if n == 0 or n**d > MAX_NODES:
             limit = f"at most {max(NODES_PER_AXIS)} variables" if n == 0 else f"at most {MAX_NODES} nodes in all"
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`fun` must have {limit} for quadrature, got {d} variables"
                 + (f" with {n} nodes each" if n else "")
                 + ". Pass separable=True for a sum over single variables, or minimize fun by a zeroth-order method."
@@ -126,7 +126,7 @@ class Quadrature:
         shape = tuple(points.shape) if self.separable else tuple(points.shape[:-1])
         if tuple(getattr(found, "shape", ())) != shape:
             kind = "one term per variable" if self.separable else "one value per point"
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`fun` must return {kind}, shape {shape} for points of shape {tuple(points.shape)}; got "
                 f"{tuple(getattr(found, 'shape', ()))}."
             )

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.checks import ArgumentValueError
 from slgh.theory.theorems import Constants, Powers, Theorem
 
 MAX_T = 2**100
@@ -150,13 +151,13 @@ def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -
     if (rest := theorem.residue(c)) >= eps**2:
         most = largest_nu(theorem, L1=c.L1, d=c.d, eps=eps) if c.nu else math.inf
         if c.nu >= most:
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`nu` must be below {most:.3g} for eps={eps:g}: its error "
                 f"alone may leave a mean |grad f|^2 of {rest:.3g} for any T, got nu={c.nu:g}."
             )
         # Values with an error nu leave (nu / floor)^2, so a floor may also be too low.
         higher = theorem.residue(dataclasses.replace(c, floor=1.1 * c.floor)) < rest
-        raise ValueError(
+        raise ArgumentValueError(
             f"`floor` must be {'higher' if higher else 'lower'} for eps={eps:g}: it alone may leave a mean "
             f"|grad f|^2 of {rest:.3g} for any T, got floor={c.floor:g}."
         )
@@ -164,7 +165,7 @@ def least_T(theorem: Theorem, c: Constants, gamma: float, k0: int, eps: float) -
     while planned_bound(theorem, c, gamma, k0, k0 + high) > eps**2:
         high *= 2
         if high > MAX_T:
-            raise ValueError(f"`eps` must be larger: T exceeds 2^100, got eps={eps:g}.")
+            raise ArgumentValueError(f"`eps` must be larger: T exceeds 2^100, got eps={eps:g}.")
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -125,12 +125,14 @@ class Plan:
         c, theorem, k0 = self.constants, self.theorem, self.k0
         missing = [n for n, v in (("L0", c.L0), ("gap", min(c.gap, c.span))) if math.isinf(v)]
         if missing:
-            raise ValueError(f"`{missing[0]}` must be known for a bound: pass {missing[0]}=... to `plan`.")
+            raise checks.ArgumentValueError(
+                f"`{missing[0]}` must be known for a bound: pass {missing[0]}=... to `plan`."
+            )
         if t is None:
             return planned_bound(theorem, c, self.gamma, k0, self.T)
         radii = np.asarray(t, float)
         if k0 >= len(radii) - 1:
-            raise ValueError(f"`t` must hold t_1..t_(T+1) with T > k0 = {k0}, got {len(radii)} radii.")
+            raise checks.ArgumentValueError(f"`t` must hold t_1..t_(T+1) with T > k0 = {k0}, got {len(radii)} radii.")
         radii = radii.reshape(len(radii), -1)
         return run_bound(theorem, c, self.T - k0, k0, radii, weighted=weighted, printed=printed)
 
@@ -154,11 +156,13 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
         asks, schedule = method.oracle.asks, method.schedule.name
         stochastic = stochastic or samples_gradients(method)
         if schedule not in ("ratio", "derivative"):
-            raise ValueError(f"`method` must decrease t as {', '.join(names)} do, got the schedule {schedule!r}.")
+            raise checks.ArgumentValueError(
+                f"`method` must decrease t as {', '.join(names)} do, got the schedule {schedule!r}."
+            )
         unproved = method.oracle.name in UNPROVED_ORACLES or getattr(method.oracle, "values", "raw") != "raw"
         if unproved or (nu and method.oracle.name == "sphere"):
             where = " where values have an error" if nu else ""
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`oracle` must be one that the theorems are proved for{where}, with Gaussian directions, "
                 f"unchanged values and no memory, got {method.oracle!r}."
             )
@@ -167,7 +171,7 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
         asks = ORACLES[METHODS[method].oracle].asks
     order = "zeroth" if asks == "values" else "first"
     if nu and order == "first":
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`nu` must be 0 for methods that use gradients, since an error of f does not bound theirs, got {nu=}."
         )
     found = {(t.order, t.stochastic, isinstance(t, TheoremC1)): t for t in THEOREMS.values()}
@@ -177,7 +181,7 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
 def tuned_gamma(theorem: Theorem, d: int, eps: float) -> float:
     """Return the gamma of the theorem for the gradient norm `eps`."""
     if eps < MIN_EPS:
-        raise ValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
+        raise checks.ArgumentValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
     return min(theorem.tuned(d, eps), GAMMA_BAR)
 
 
@@ -247,7 +251,7 @@ def plan(
         if value is not None:
             checks.real(name, value, above=0)
     if eps is not None and eps < MIN_EPS:
-        raise ValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
+        raise checks.ArgumentValueError(f"`eps` must be at least {MIN_EPS:g}, got eps={eps:g}.")
     for name, value in (("sigma", sigma), ("nu", nu), ("gap", gap), ("span", span), ("floor", floor)):
         if value is not None:
             checks.at_least(name, value, 0)
@@ -257,16 +261,16 @@ def plan(
     elif eps is not None:
         gamma = tuned_gamma(theorem, d, eps)
     else:
-        raise ValueError("`gamma` must be given, or `eps` for the tuned gamma of the theorem.")
+        raise checks.ArgumentValueError("`gamma` must be given, or `eps` for the tuned gamma of the theorem.")
     if T is not None:
         checks.count("T", T)
     elif eps is None:
-        raise ValueError("`T` must be given, or `eps` for the smallest T of the theorem.")
+        raise checks.ArgumentValueError("`T` must be given, or `eps` for the smallest T of the theorem.")
     if floor is None:
         floor = math.sqrt(nu) if nu else 0.0 if theorem.order == "first" else t1 * ROUNDING
     if floor > t1 or (nu and not floor):
         rule = f"at most t1={t1:g}" if floor > t1 else "above 0 where nu is"
-        raise ValueError(f"`floor` (sqrt(nu), where nu is given) must be {rule}, got floor={floor:g}.")
+        raise checks.ArgumentValueError(f"`floor` (sqrt(nu), where nu is given) must be {rule}, got floor={floor:g}.")
     if samples_gradients(method):
         sigma = math.sqrt(sigma**2 + min(math.inf if L0 is None else L0**2, d * (L1 * t1) ** 2))
     known = {name: value for name, value in (("L0", L0), ("gap", gap), ("span", span)) if value is not None}
@@ -277,7 +281,7 @@ def plan(
     else:
         assert eps is not None
         if L0 is None or (gap is None and span is None):
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 "`L0` and `gap` (or `span`) must be given for the smallest T of the theorem. Or pass T=..."
             )
         T = least_T(theorem, c, gamma, k0, eps)

@@ -195,7 +195,7 @@ class PairSampler:
         self.fun, self.grad, self.vectorized = fun, grad, vectorized
         self.center, self.radius, self.rng = np.asarray(x0, float), radius, rng
         if self.center.ndim != 1 or not self.center.size:
-            raise ValueError(f"`x0` must be one point of shape (d,), got shape {self.center.shape}.")
+            raise checks.ArgumentValueError(f"`x0` must be one point of shape (d,), got shape {self.center.shape}.")
         self.d = self.center.size
         self.h = 0.1 * radius
         self.count = 0
@@ -215,7 +215,9 @@ class PairSampler:
         found = np.asarray(function(points) if self.vectorized else [function(point) for point in points], float)
         shape = (len(points),) if name == "fun" else points.shape
         if found.size != math.prod(shape) or not np.isfinite(found).all():
-            raise ValueError(f"`{name}` must return finite numbers of shape {shape}, got {checks.show(found)}.")
+            raise checks.ArgumentValueError(
+                f"`{name}` must return finite numbers of shape {shape}, got {checks.show(found)}."
+            )
         return found.reshape(shape)
 
     def choose_distances(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -18,7 +18,7 @@ try:
     from art.estimators.estimator import BaseEstimator
     from art.utils import check_and_transform_label_format
 except ImportError as missing:
-    raise ImportError('`slgh.attack.adapters.art` needs ART: pip install "slgh[art]".') from missing
+    raise checks.MissingLibraryError('`slgh.attack.adapters.art` needs ART: pip install "slgh[art]".') from missing
 
 
 class SLGHArtAttack(LastResult, EvasionAttack):
@@ -74,9 +74,11 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         classes that the classifier predicts.
         """
         if kwargs:
-            raise TypeError(f"`generate` takes x and y, got {', '.join(kwargs)} too.")
+            raise checks.ArgumentTypeError(f"`generate` takes x and y, got {', '.join(kwargs)} too.")
         if self.targeted and y is None:
-            raise ValueError("`y` must hold the classes that are wanted, since the attack is targeted; got None.")
+            raise checks.ArgumentValueError(
+                "`y` must hold the classes that are wanted, since the attack is targeted; got None."
+            )
         given = None if y is None else check_and_transform_label_format(y, self.estimator.nb_classes).argmax(axis=1)
         images = x.astype(ART_NUMPY_DTYPE)
         labels, targets, queries_spent = given, None, 0
@@ -99,7 +101,7 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         """Return the clip values, which must be one number each."""
         ends = self.estimator.clip_values
         if ends is None or any(np.unique(end).size != 1 for end in ends):
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`clip_values` of the classifier must be two numbers, the pixels' range; got {checks.show(ends)}."
             )
         low, high = (float(np.unique(end)[0]) for end in ends)
@@ -112,4 +114,4 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         self._pixels()
         checks.count("batch_size", self.batch_size)
         if not isinstance(self.targeted, bool):
-            raise TypeError(f"`targeted` must be True or False, got targeted={self.targeted!r}.")
+            raise checks.ArgumentTypeError(f"`targeted` must be True or False, got targeted={self.targeted!r}.")

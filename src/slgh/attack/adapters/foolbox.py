@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slgh.attack.adapters.settings import AttackSettings, LastResult
+from slgh.checks import ArgumentValueError, MissingLibraryError
 from slgh.method import Method
 from slgh.protocols import Array
 
@@ -15,7 +16,7 @@ try:
     from foolbox.distances import l2
     from foolbox.models import Model
 except ImportError as missing:
-    raise ImportError('`slgh.attack.adapters.foolbox` needs foolbox: pip install "slgh[foolbox]".') from missing
+    raise MissingLibraryError('`slgh.attack.adapters.foolbox` needs foolbox: pip install "slgh[foolbox]".') from missing
 
 
 class SLGHFoolboxAttack(LastResult, MinimizationAttack):
@@ -78,6 +79,6 @@ def _classes(criterion: Any, model: Model, x: Any) -> tuple[Any, Any, int]:
         return criterion.labels.numpy(), None, 0
     if isinstance(criterion, TargetedMisclassification):
         return model(x).argmax(axis=-1).numpy(), criterion.target_classes.numpy(), 1
-    raise ValueError(
+    raise ArgumentValueError(
         f"`criterion` must be labels, Misclassification or TargetedMisclassification; got {type(criterion).__name__}."
     )

@@ -38,7 +38,7 @@ class AttackSettings:
         self._check_budget(0)
         for name in LIBRARY_ARGUMENTS:
             if name in self.params:
-                raise TypeError(
+                raise checks.ArgumentTypeError(
                     f"`{name}` must be left out, got {checks.show(self.params[name])}: the attack library says it, by "
                     "its model, the bounds of this, and its labels or criterion."
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slgh.attack.adapters.settings import AttackSettings, LastResult
+from slgh.checks import MissingLibraryError
 from slgh.method import Method
 
 try:
@@ -12,7 +13,7 @@ try:
     from torch import Tensor
     from torchattacks.attack import Attack
 except ImportError as missing:
-    raise ImportError(
+    raise MissingLibraryError(
         "`slgh.attack.adapters.torchattacks` needs PyTorch and torchattacks: pip install torch tqdm && "
         "pip install --no-deps torchattacks (it asks for torchvision and an old requests too, and uses neither)."
     ) from missing

@@ -49,7 +49,7 @@ def _number(value: Any) -> Array:
     array = value if isinstance(value, jax.Array) else real_array(value, "fun")
     if array.size != 1:
         what = f"shape {array.shape}" if isinstance(value, jax.Array) else checks.show(value)
-        raise ValueError(f"`fun` must return one number per point, got {what}.")
+        raise checks.ArgumentValueError(f"`fun` must return one number per point, got {what}.")
     return jnp.asarray(array).reshape(())
 
 
@@ -83,7 +83,7 @@ class Tracing:
     def real(self, value: Any, name: str) -> Array:
         array = value if isinstance(value, jax.Array) else real_array(value, name)
         if not jnp.isdtype(array.dtype, ("bool", "integral", "real floating")):
-            raise TypeError(f"`{name}` must return real numbers, got dtype {array.dtype}.")
+            raise checks.ArgumentTypeError(f"`{name}` must return real numbers, got dtype {array.dtype}.")
         with np.errstate(all="ignore"):
             return jnp.asarray(array, self.dtype)
 
@@ -103,7 +103,9 @@ class JaxBackend(NumpyBackend):
 
     def __init__(self, x0: Array) -> None:
         if isinstance(x0, jax.core.Tracer):
-            raise TypeError("`x0` must be an array, got a tracer: minimize compiles its own loop, call it outside jit.")
+            raise checks.ArgumentTypeError(
+                "`x0` must be an array, got a tracer: minimize compiles its own loop, call it outside jit."
+            )
         floating = jnp.issubdtype(x0.dtype, jnp.inexact)
         self.dtype = np.dtype(x0.dtype if floating else jnp.zeros(0).dtype)
         self.device = next(iter(x0.devices()))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slgh.backends.compiled import KeyedNoise, seed_words
 from slgh.backends.protocols import Keys
+from slgh.checks import ArgumentValueError
 from slgh.protocols import Array
 
 
@@ -54,7 +55,7 @@ class JaxNoise(KeyedNoise):
             error.add_note("slgh: on JAX, `sample_xi` gets a jax.random key instead of a NumPy Generator.")
             raise
         if drawn.shape[1:2] != (m,):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`sample_xi(key, n)` must return n samples along its first axis, ({m}, ...); got {drawn.shape[1:]}."
             )
         return drawn

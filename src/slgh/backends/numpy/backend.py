@@ -39,7 +39,7 @@ class NumpyBackend(Backend):
         try:
             x = plain_array(x0)
         except ValueError:
-            raise ValueError(f"`x0` must be an array of numbers, got {x0!r}.") from None
+            raise checks.ArgumentValueError(f"`x0` must be an array of numbers, got {x0!r}.") from None
         self.dtype = np.dtype(np.float64) if x.dtype.kind in "iub" else x.dtype
         return x.astype(self.dtype)
 
@@ -75,7 +75,7 @@ class NumpyBackend(Backend):
             return value
         array = real_array(value, "fun")
         if array.size != 1:
-            raise ValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
+            raise checks.ArgumentValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
         return float(array.reshape(()))
 
     def without_gradients(self, fun: Callable[..., Any]) -> Callable[..., Any]:
@@ -113,7 +113,7 @@ def real_array(value: Any, name: str) -> NDArray[Any]:
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
+        raise checks.ArgumentTypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
     return array
 
 

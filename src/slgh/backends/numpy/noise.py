@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.backends.protocols import Keys
+from slgh.checks import ArgumentValueError
 
 SampleXi = Callable[[np.random.Generator, int], Any]
 
@@ -51,7 +52,7 @@ def draw_xi(sample_xi: SampleXi | int, generators: list[np.random.Generator], m:
     drawn = [np.asarray(sample_xi(g, m)) for g in generators]
     for one in drawn:
         if one.shape[:1] != (m,):
-            raise ValueError(
+            raise ArgumentValueError(
                 f"`sample_xi(rng, n)` must return n samples along its first axis, ({m}, ...); got {one.shape}."
             )
     return np.stack(drawn)

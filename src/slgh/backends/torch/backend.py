@@ -39,7 +39,7 @@ class TorchGradient:
             followed = isinstance(value, Tensor) and value.requires_grad
             gradient = torch.autograd.grad(value.sum(), x, allow_unused=True)[0] if followed else None
             if gradient is None:
-                raise TypeError(
+                raise checks.ArgumentTypeError(
                     "`fun` must be differentiable by autograd, but its value does not depend on x that way (a module "
                     "takes other parameters by torch.func.functional_call): pass `grad`, or take a zeroth-order "
                     f"method. It returned {checks.show(value)}."
@@ -81,7 +81,7 @@ class TorchBackend(Backend):
 
     def read(self, x0: Tensor) -> NDArray[Any]:
         if self.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {self.dtype}.")
+            raise checks.ArgumentTypeError(f"`x0` must be real, of dtype float32 or float64; got dtype {self.dtype}.")
         return self.host(x0.to(self.dtype))
 
     def native(self, array: NDArray[Any]) -> Tensor:
@@ -124,13 +124,13 @@ class TorchBackend(Backend):
         if not isinstance(value, Tensor):
             return torch.tensor(real_array(value, name), dtype=self.dtype, device=self.device)
         if value.is_complex():
-            raise TypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
+            raise checks.ArgumentTypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
         return value.detach().to(self.device, self.dtype, copy=_must_copy(value))
 
     def number(self, value: Any) -> Tensor:
         array = self.real(value, "fun")
         if array.numel() != 1:
-            raise ValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
+            raise checks.ArgumentValueError(f"`fun` must return one number per point, got {checks.show(value)}.")
         return array.reshape(())
 
     def without_gradients(self, fun: Callable[..., Any]) -> NoGrad:
@@ -144,7 +144,7 @@ class TorchBackend(Backend):
         before = [array._version for array in arrays]
         yield
         if [array._version for array in arrays] != before:
-            raise ValueError("`fun` must not write into its arguments. Copy them first.")
+            raise checks.ArgumentValueError("`fun` must not write into its arguments. Copy them first.")
 
     @contextmanager
     def session(self, *, differences: bool) -> Iterator[None]:
@@ -174,7 +174,7 @@ class TorchBackend(Backend):
     def check_functions(self, functions: tuple[Any, ...], name: str = "fun") -> None:
         for module in modules(functions):
             if module.training:
-                raise ValueError(
+                raise checks.ArgumentValueError(
                     f"`{name}` uses a {type(module).__name__} in training mode, whose values change from call to call "
                     "(dropout) and depend on the batch (batch norm); call its .eval() first."
                 )

@@ -8,6 +8,7 @@ import re
 import warnings
 from pathlib import Path
 
+from slgh.checks import ArgumentFileError
 from slgh.files import to_json, write_text
 from slgh.paper.attack.printed import IMAGES
 from slgh.paper.attack.run_row import RowRun, run_row
@@ -19,9 +20,11 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OSError(f"`rows` must be a folder, or one that can be made, got {str(folder)!r}: {error}.") from error
+        raise ArgumentFileError(
+            f"`rows` must be a folder, or one that can be made, got {str(folder)!r}: {error}."
+        ) from error
     if not os.access(folder, os.W_OK):
-        raise PermissionError(f"`rows` must be a folder that can be written to, got {str(folder)!r}.")
+        raise ArgumentFileError(f"`rows` must be a folder that can be written to, got {str(folder)!r}.")
 
 
 def file_of(run: RowRun, folder: Path) -> Path:

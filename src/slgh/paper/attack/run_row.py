@@ -23,6 +23,7 @@ import slgh
 from slgh.attack import AttackResult, attack
 from slgh.attack.loss import perturb
 from slgh.backends import backend_of
+from slgh.checks import ArgumentValueError, MissingFileError
 from slgh.files import to_json
 from slgh.paper.attack.printed import VARIANTS, MethodVariant, PaperAttack, substitutes
 from slgh.paper.attack.settings import PAPER
@@ -118,7 +119,7 @@ def weights_of(data: str, weights: Path | None) -> dict[str, str]:
 @cache
 def _digest(data: str, weights: Path | None) -> str:
     if weights is not None and not weights.is_file():
-        raise FileNotFoundError(f"`weights` must be a file, got {str(weights)!r}, which is none.")
+        raise MissingFileError(f"`weights` must be a file, got {str(weights)!r}, which is none.")
     file = files("slgh.paper.networks").joinpath("shipped", f"{data}.safetensors") if weights is None else weights
     return hashlib.sha256(file.read_bytes()).hexdigest()[:16]
 
@@ -148,7 +149,9 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
     seconds = time.perf_counter() - began
     if not (result.before == chosen.labels).all():
         wrong = ", ".join(map(str, chosen.ids[result.before != chosen.labels]))
-        raise ValueError(f"`images` must be classified correctly, but on {device} those with the IDs {wrong} are not.")
+        raise ArgumentValueError(
+            f"`images` must be classified correctly, but on {device} those with the IDs {wrong} are not."
+        )
     (ran,) = result.runs
     require_complete(ran)
     tick(1.0)

@@ -61,7 +61,7 @@ class AttackTable:
         for name, value, most in (("images", self.images, IMAGES), ("iterations", self.iterations, self.paper.T)):
             checks.count(name, value)
             if value > most:
-                raise ValueError(f"`{name}` must be at most the paper's {most:,}, got {value}.")
+                raise checks.ArgumentValueError(f"`{name}` must be at most the paper's {most:,}, got {value}.")
         checks.count("seeds", self.seeds)
 
     @property

@@ -70,11 +70,11 @@ class ImageSet:
         checks.choice("name", self.name, list(DATASETS))
         check_images(self.name, self.images, self.labels)
         if self.ids.shape != self.labels.shape or self.ids.dtype.kind not in "iu":
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`ids` must be {len(self)} integers, one per image; got {self.ids.dtype} of shape {self.ids.shape}."
             )
         if len(np.unique(self.ids)) < len(self) or self.ids.min(initial=0) < 0:
-            raise ValueError("`ids` must be distinct and not negative, got others.")
+            raise checks.ArgumentValueError("`ids` must be distinct and not negative, got others.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -96,13 +96,13 @@ class ImageSet:
         """
         wanted = np.atleast_1d(np.asarray(ids))
         if wanted.ndim != 1 or (wanted.size and wanted.dtype.kind not in "iu"):
-            raise TypeError(f"`ids` must be integers, got {checks.show(ids)}.")
+            raise checks.ArgumentTypeError(f"`ids` must be integers, got {checks.show(ids)}.")
         place = self.place
         missing = [str(each) for each in wanted if int(each) not in place]
         if missing:
             listed = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
             within = f", which lie between {self.ids.min()} and {self.ids.max()}" if len(self) else ""
-            raise ValueError(
+            raise checks.ArgumentValueError(
                 f"`ids` must be among those of these {len(self)} images{within}; {listed} "
                 f"{'is' if len(missing) == 1 else 'are'} not. `load_images({self.name!r})` has the full set."
             )
@@ -115,19 +115,19 @@ def check_images(name: str, images: Any, labels: Any) -> None:
     dataset = DATASETS[name]
     kinds = [a.dtype if isinstance(a, np.ndarray) else type(a).__name__ for a in (images, labels)]
     if not isinstance(images, np.ndarray) or images.dtype != np.uint8:
-        raise TypeError(f"`images` must be a NumPy array of uint8, 0 to 255; got {kinds[0]}.")
+        raise checks.ArgumentTypeError(f"`images` must be a NumPy array of uint8, 0 to 255; got {kinds[0]}.")
     if images.shape[1:] != dataset.shape:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`images` of {dataset.title} must have shape (N, {', '.join(map(str, dataset.shape))}), channels first; "
             f"got {images.shape}."
         )
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iu":
-        raise TypeError(f"`labels` must be a NumPy array of integers; got {kinds[1]}.")
+        raise checks.ArgumentTypeError(f"`labels` must be a NumPy array of integers; got {kinds[1]}.")
     if labels.shape != images.shape[:1]:
-        raise ValueError(f"`labels` must be one per image, shape ({len(images)},); got {labels.shape}.")
+        raise checks.ArgumentValueError(f"`labels` must be one per image, shape ({len(images)},); got {labels.shape}.")
     outside = labels[(labels < 0) | (labels >= len(dataset.classes))]
     if outside.size:
-        raise ValueError(f"`labels` must lie in 0 to {len(dataset.classes) - 1}, got {outside[0]}.")
+        raise checks.ArgumentValueError(f"`labels` must lie in 0 to {len(dataset.classes) - 1}, got {outside[0]}.")
 
 
 def shipped_images(name: str) -> ImageSet:

@@ -47,15 +47,17 @@ def load_images(name: str, split: str = "test", folder: str | os.PathLike[str] |
     dataset = DATASETS[name]
     place = _download(dataset, split) if folder is None else Path(folder)
     if not place.is_dir():
-        raise FileNotFoundError(f"`folder` must be a folder with the files of {dataset.title}, got {folder!r}.")
+        raise checks.MissingFileError(f"`folder` must be a folder with the files of {dataset.title}, got {folder!r}.")
     own = place / f"{name}_{split}.npz"
     images, labels = _read_npz(own) if own.is_file() else _OFFICIAL[name](place, dataset, split)
     try:
         check_images(name, images, labels)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`folder` {str(place)!r} holds a wrong {split} set of {dataset.title}: {error}") from error
+        raise checks.ArgumentValueError(
+            f"`folder` {str(place)!r} holds a wrong {split} set of {dataset.title}: {error}"
+        ) from error
     if len(labels) != dataset.sizes[split]:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`folder` {str(place)!r} must hold all {dataset.sizes[split]:,} {split} images of {dataset.title}, "
             f"got {len(labels):,}."
         )
@@ -67,7 +69,7 @@ def _download(dataset: Dataset, split: str) -> Path:
     try:
         import pooch  # type: ignore[import-untyped]
     except ImportError as missing:
-        raise ImportError(
+        raise checks.MissingLibraryError(
             '`load_images` needs pooch for downloads: pip install "slgh[attack]", or pass `folder`.'
         ) from missing
     place = Path(pooch.os_cache("slgh"))
@@ -75,7 +77,7 @@ def _download(dataset: Dataset, split: str) -> Path:
         try:
             pooch.retrieve(dataset.home + file, known_hash=f"sha256:{digest}", fname=file, path=place)
         except (OSError, ValueError) as error:
-            raise OSError(
+            raise checks.ArgumentFileError(
                 f"`load_images` could not get {dataset.title} from {dataset.home}{file} ({_first_line(error)}). "
                 "Download it by other means and pass its `folder`."
             ) from error
@@ -190,11 +192,11 @@ def _of_size(path: Path, content: bytes, size: int) -> bytes:
 
 
 def _wrong(path: Path, why: str) -> ValueError:
-    return ValueError(f"`folder` holds a wrong or damaged file, {str(path)!r}: {why}.")
+    return checks.ArgumentValueError(f"`folder` holds a wrong or damaged file, {str(path)!r}: {why}.")
 
 
 def _absent(folder: Path, dataset: Dataset, split: str, what: str) -> FileNotFoundError:
-    return FileNotFoundError(
+    return checks.MissingFileError(
         f"`folder` must hold the official {split} files of {dataset.title}, or an .npz of them; "
         f"{str(folder)!r} lacks {what}."
     )

@@ -21,7 +21,9 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError as missing:
-    raise ImportError('`slgh.paper.networks.networks` needs PyTorch: pip install "slgh[attack]".') from missing
+    raise checks.MissingLibraryError(
+        '`slgh.paper.networks.networks` needs PyTorch: pip install "slgh[attack]".'
+    ) from missing
 
 from slgh.paper.networks.weights import read_weights, safetensors
 
@@ -137,7 +139,7 @@ def network(name: str, *, weights: str | os.PathLike[str] | None = None) -> Netw
     else:
         path = Path(weights)
         if not path.is_file():
-            raise FileNotFoundError(f"`weights` must be a file, got {str(path)!r}, which is none.")
+            raise checks.MissingFileError(f"`weights` must be a file, got {str(path)!r}, which is none.")
         tensors = {each: blank(each).state_dict() for each in NETWORKS}
         shapes = {each: {key: tuple(tensor.shape) for key, tensor in own.items()} for each, own in tensors.items()}
         state = read_weights(path, name, shapes)
@@ -173,9 +175,9 @@ def usable_device(device: str | torch.device | None) -> str:
     except (RuntimeError, TypeError):
         kind, index = "unknown", 0
     if kind not in ("cpu", "cuda"):
-        raise ValueError(f"`device` must be 'cpu', 'cuda', 'cuda:1', ...; got {device!r}.")
+        raise checks.ArgumentValueError(f"`device` must be 'cpu', 'cuda', 'cuda:1', ...; got {device!r}.")
     if kind == "cuda" and index >= torch.cuda.device_count():
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`device` must be there, got {str(device)!r} with {torch.cuda.device_count()} CUDA devices: pass 'cpu'."
         )
     return str(device)
@@ -209,6 +211,8 @@ def save_weights(network: Network, path: str | os.PathLike[str], *, dtype: str =
     kept = {name: tensor.to("cpu", getattr(torch, dtype)).contiguous() for name, tensor in network.state_dict().items()}
     for name, tensor in kept.items():
         if not tensor.isfinite().all():
-            raise ValueError(f"`network` has weights that {dtype} cannot hold as finite numbers, in {name}.")
+            raise checks.ArgumentValueError(
+                f"`network` has weights that {dtype} cannot hold as finite numbers, in {name}."
+            )
     with atomic_write(path) as file:
         file.write(safetensors().torch.save(kept))

@@ -23,7 +23,9 @@ try:
     import torch
     from torch import Tensor, nn
 except ImportError as missing:
-    raise ImportError('`slgh.paper.networks.training` needs PyTorch: pip install "slgh[attack]".') from missing
+    raise checks.MissingLibraryError(
+        '`slgh.paper.networks.training` needs PyTorch: pip install "slgh[attack]".'
+    ) from missing
 
 # The recipe of Carlini and Wagner's published code.
 RATE = 0.01
@@ -120,13 +122,13 @@ def train(
     images, labels = np.ascontiguousarray(images), np.asarray(labels)
     check_images(name, images, labels)
     if len(images) <= held_out:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`held_out` must be less than the number of images, {len(images)}, so that some are left to train on; "
             f"got held_out={held_out}."
         )
     run = _Run(name, images, labels, held_out, batch, seed, torch.device(usable_device(device)), checkpoint)
     if len(run.log) > epochs:
-        raise ValueError(
+        raise checks.ArgumentValueError(
             f"`epochs` must be at least those in {str(checkpoint)!r}, {len(run.log)}; got epochs={epochs}."
         )
     while len(run.log) < epochs:
@@ -140,7 +142,7 @@ def train(
 def accuracy(network: nn.Module, images: NDArray[np.uint8], labels: NDArray[Any]) -> float:
     """Return the share of images, uint8 (N, C, H, W), that a network classifies correctly, without dropout."""
     if not len(images):
-        raise ValueError("`images` must be one at least, got none.")
+        raise checks.ArgumentValueError("`images` must be one at least, got none.")
     return float((predict(network, images) == labels).mean())
 
 
@@ -207,7 +209,7 @@ class _Run:
                 total += self._update(k, self.images[rows], self.labels[rows]) * len(rows)
         loss = float(total) / len(self.labels)
         if not math.isfinite(loss):
-            raise FloatingPointError(
+            raise checks.NonfiniteError(
                 f"`train` lost its way: the loss of epoch {number} is {loss}. Pass another seed, or check the labels."
             )
         right = accuracy(self.network, self.held_images, self.held_labels) if len(self.held_labels) else None

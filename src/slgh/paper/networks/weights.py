@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from slgh.checks import ArgumentValueError, MissingLibraryError
+
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Shapes of a network's tensors by name."""
 
@@ -22,7 +24,7 @@ def safetensors() -> Any:
     try:
         import safetensors.torch
     except ImportError as missing:
-        raise ImportError('`weights` need safetensors: pip install "slgh[attack]".') from missing
+        raise MissingLibraryError('`weights` need safetensors: pip install "slgh[attack]".') from missing
     return safetensors
 
 
@@ -37,7 +39,7 @@ def read_weights(path: Path, name: str, networks: Mapping[str, Shapes]) -> dict[
     try:
         found = safetensors().torch.load(content)
     except safetensors().SafetensorError as error:
-        raise ValueError(
+        raise ArgumentValueError(
             f"`weights` must be a safetensors file or an .npz, and complete; {str(path)!r} is neither ({error})."
         ) from error
     _check_weights(path, name, found, networks)
@@ -49,7 +51,7 @@ def _read_npz(path: Path) -> dict[str, Tensor]:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             return {key: torch.from_numpy(file[key]) for key in file.files}
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, MemoryError) as error:
-        raise ValueError(f"`weights` {str(path)!r} is not a complete .npz of numbers ({error}).") from error
+        raise ArgumentValueError(f"`weights` {str(path)!r} is not a complete .npz of numbers ({error}).") from error
 
 
 def _check_weights(path: Path, name: str, found: Mapping[str, Tensor], expected: Mapping[str, Shapes]) -> None:
@@ -57,17 +59,19 @@ def _check_weights(path: Path, name: str, found: Mapping[str, Tensor], expected:
     shapes, file = expected[name], f"`weights` {str(path)!r}"
     for wrong, what in ((shapes.keys() - found.keys(), "lacks"), (found.keys() - shapes.keys(), "has unknown")):
         if wrong:
-            raise ValueError(f"{file} {what} {', '.join(sorted(wrong))}; it must hold {', '.join(sorted(shapes))}.")
+            raise ArgumentValueError(
+                f"{file} {what} {', '.join(sorted(wrong))}; it must hold {', '.join(sorted(shapes))}."
+            )
     given = {key: tuple(tensor.shape) for key, tensor in found.items()}
     for key, shape in shapes.items():
         if given[key] != shape:
             fits = [other for other in expected if given == expected[other]]
             hint = f" It holds the network {fits[0]!r}." if fits else ""
-            raise ValueError(f"{file}: {key} must have shape {shape} for {name!r}, got {given[key]}.{hint}")
+            raise ArgumentValueError(f"{file}: {key} must have shape {shape} for {name!r}, got {given[key]}.{hint}")
         if not found[key].is_floating_point():
-            raise ValueError(f"{file}: {key} must be floats, got {found[key].dtype}.")
+            raise ArgumentValueError(f"{file}: {key} must be floats, got {found[key].dtype}.")
         if not found[key].isfinite().all():
-            raise ValueError(f"{file}: {key} must be finite, got NaN or infinity.")
+            raise ArgumentValueError(f"{file}: {key} must be finite, got NaN or infinity.")
 
 
 def _keras_name(key: str) -> str:
