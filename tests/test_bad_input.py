@@ -80,10 +80,10 @@ def test_other_libraries_arrays_are_named() -> None:
             "`learning_rate` is not a parameter of 'zoslgh_r', which takes samples, .* t1, gamma, step",
         ),
         ({"eta": 0.1}, "`eta` is not a parameter of 'zoslgh_r'"),
-        ({"jac": fun}, "`jac` is not an argument of slgh. Did you mean grad"),
-        ({"maxiter": 5}, "`maxiter` is not an argument of slgh. Did you mean max_iter"),
+        ({"jac": fun}, "Unknown argument `jac`. Did you mean `grad`"),
+        ({"maxiter": 5}, "Unknown argument `maxiter`. Did you mean `max_iter`"),
         ({"options": {}}, "`options` is not taken: options are keyword arguments"),
-        ({"rng": 1}, "`rng` is not an argument of slgh. Did you mean seed"),
+        ({"rng": 1}, "Unknown argument `rng`. Did you mean `seed`"),
         ({"tol": 1e-3}, "there are no tolerances"),
         ({"constraints": ()}, "only bounds are supported"),
         ({"max_eval": 100}, "Did you mean max_evals"),
@@ -130,7 +130,7 @@ def test_fun_must_be_callable() -> None:
 @pytest.mark.parametrize(
     ("value", "match"),
     [
-        (None, "`fun` must return real numbers, got NoneType None"),
+        (None, r"`fun` must return real numbers, got NoneType None. Does it lack a return statement\?"),
         ([1.0, 2.0], r"`fun` must return one number per point, got list \[1.0, 2.0\]"),
         (np.ones(3), "`fun` must return one number per point, got ndarray"),
         (1 + 2j, r"`fun` must return real numbers, got complex \(1\+2j\)"),

@@ -276,7 +276,9 @@ def test_a_place_that_cannot_be_written_is_an_error_before_anything_is_evaluated
     blocked.write_text("")
     calls: list[int] = []
     for place in (tmp_path / "no" / "such" / "folder", blocked / "run"):
-        with pytest.raises(OSError, match="`checkpoint` must be a file that can be written"):
+        with pytest.raises(
+            OSError, match=r"`checkpoint` must be a file that can be written, got .*: .* is not a folder\.$"
+        ):
             CASES["zoslgh_r"].run(starts(1)[0], checkpoint=place, fun=noting(lambda x: calls.append(1), fun))
     assert not calls
 

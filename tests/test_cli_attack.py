@@ -414,7 +414,10 @@ BAD = {
         "--outputs must be one of 'logits', 'probabilities'; got --outputs labels.",
     ),
     "no such inputs": (["--model", "mine.py:halves", "--inputs", "no.npz"], "--inputs: there is no file 'no.npz'."),
-    "inputs of another kind": (["--model", "mine.py:halves", "--inputs", "mine.py"], "mine.py is not a complete .npz"),
+    "inputs of another kind": (
+        ["--model", "mine.py:halves", "--inputs", "mine.py"],
+        "mine.py is not a complete .npz file of numbers. Write",
+    ),
     "inputs of one array": (["--model", "mine.py:halves", "--inputs", "one.npy"], "one.npy holds one array"),
     "inputs without labels": (
         ["--model", "mine.py:halves", "--inputs", "other.npz"],

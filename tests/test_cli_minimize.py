@@ -209,6 +209,7 @@ BAD = {
         ["x**2", "--x0", "1", "--method", "slgh_r", "--t1", "1", "--step", "1", "--gamma", "half"],
         "--gamma must be a real number",
     ),
+    "a file as folder": (["x**2", "--x0", "1", "--run", "mine.py"], "mine.py cannot be written: it is a file. Name a"),
     "t1 of words": (["x**2", "--x0", "1", "--t1", "big"], "--t1 must be a number, got 'big'."),
     "a count of words": (["x**2", "--x0", "1", "--max-evals", "abc"], "--max-evals must be an integer, got 'abc'."),
     "half a count": (["x**2", "--x0", "1", "--samples", "1.5"], "--samples must be an integer, got '1.5'."),
@@ -574,7 +575,7 @@ def test_exit_codes() -> None:
         (["mine.py:fails"], f"RuntimeError in mine.py:{BROKE}: the model broke."),
         (["mine:of_two"], "TypeError in the call of mine:of_two as f(x): of_two() missing 1 required"),
         (["broken:f"], "ModuleNotFoundError in broken.py:1: No module named 'no_such_library'."),
-        (["unreadable.py:f"], "SyntaxError in unreadable.py:1"),
+        (["unreadable.py:f"], "SyntaxError in unreadable.py:1: '(' was never closed.\n"),
         (["script:f"], "SystemExit in script.py:3: bye."),
     ],
 )
@@ -1013,7 +1014,10 @@ def test_errors_stand_in_parentheses(value: float, error: float, text: str) -> N
     [
         (["x**2 +", "--x0", "1"], "FORMULA is not an expression"),
         (["x**2"], "--x0 is missing"),
-        (["x**2", "--x0", "1", "--radii", "2,1"], "--radii must be a sequence of ascending finite numbers"),
+        (
+            ["x**2", "--x0", "1", "--radii", "2,1"],
+            "--radii must be a sequence of ascending finite numbers above 0, got --radii [2.0, 1.0].",
+        ),
         (["x**2", "--x0", "1", "--samples", "1"], "--samples must be an integer >= 3"),
         (["x**2", "--x0", "1", "--plot", "p.html"], "--plot must end in .png, .svg or .pdf"),
         (["--fun", "mine:words", "--x0", "1"], "--fun must return real numbers"),

@@ -133,6 +133,6 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 
 
 def show(value: Any) -> str:
-    """Return the type of a value and the beginning of its repr, for errors."""
-    text = repr(value)
+    """Return the type of a value and the beginning of its repr in one line, for errors."""
+    text = " ".join(repr(value).split())
     return f"{type(value).__name__} {text if len(text) <= 80 else text[:77] + '...'}"

@@ -290,9 +290,7 @@ def read_radii(t: Any, x0: NDArray[Any], box: Box | None) -> Floats:
     except (TypeError, ValueError):
         radii = np.zeros(0)
     if radii.ndim != 1 or not radii.size or not (np.isfinite(radii).all() and (np.diff(radii, prepend=0.0) > 0).all()):
-        raise checks.ArgumentValueError(
-            f"`t` must be a sequence of ascending finite numbers above 0, got t={checks.show(t)}."
-        )
+        raise checks.ArgumentValueError.of("t", "be a sequence of ascending finite numbers above 0,", t)
     return radii
 
 

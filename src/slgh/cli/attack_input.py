@@ -157,8 +157,10 @@ def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
             images, labels = found["images"], found["labels"]
             ids = found["ids"] if "ids" in found.files else np.arange(len(images))
     except (zipfile.BadZipFile, zlib.error, ValueError, TypeError, EOFError, OSError, MemoryError) as error:
+        # NumPy takes a file of another kind for a pickle, and its message recommends to load it as one.
         text = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
-        fail(f"--inputs: {file} is not a complete .npz file of numbers ({text}).")
+        why = "" if "pickle" in text else f" ({text})"
+        fail(f"--inputs: {file} is not a complete .npz file of numbers{why}. Write one with numpy.savez.")
     for name, column in {"labels": labels, "ids": ids}.items():
         if column.shape != images.shape[:1] or column.dtype.kind not in "iu":
             got = f"{column.dtype} of shape {column.shape}"

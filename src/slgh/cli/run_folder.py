@@ -221,7 +221,8 @@ def _start(folder: Path, spec: RunSpec, *, progress: bool) -> FinishedRun:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder, spec)
     except OSError as error:
-        fail(f"--run: {folder} cannot be written: {error.strerror}.")
+        why = "it is a file. Name a folder" if folder.is_file() else error.strerror
+        fail(f"--run: {folder} cannot be written: {why}.")
     try:
         return _resume(folder, spec, None, progress=progress)
     except BaseException:

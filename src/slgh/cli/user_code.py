@@ -127,5 +127,6 @@ def failed(error: BaseException, name: str) -> UserCodeFailed:
         where = f"{Path(theirs[-1].filename).name}:{theirs[-1].lineno}"
     else:
         where = f"the call of {name}"
-    text = " ".join(str(error).split())
+    # The text of a SyntaxError repeats the file and line.
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
     return UserCodeFailed(f"{type(error).__name__} in {where}: {text.rstrip('.')}.")

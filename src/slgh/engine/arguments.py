@@ -35,7 +35,7 @@ OTHER_NAMES = {
     "disp": "progress",
     "verbose": "progress",
     "n_jobs": "workers",
-    "sigma0": "t1, the first smoothing radius",
+    "sigma0": "t1",
     "popsize": "samples",
     "lr": "step",
     "nu": "noise",
@@ -78,7 +78,7 @@ def refuse_foreign_names(params: dict[str, Any]) -> None:
     """Raise for names that other libraries use, with the name that slgh uses."""
     for name in params:
         if name in OTHER_NAMES:
-            raise checks.ArgumentTypeError(f"`{name}` is not an argument of slgh. Did you mean {OTHER_NAMES[name]}?")
+            raise checks.ArgumentTypeError(f"Unknown argument `{name}`. Did you mean `{OTHER_NAMES[name]}`?")
         if name in NOT_HERE:
             raise checks.ArgumentTypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
 

@@ -118,8 +118,12 @@ class Saver:
             write(self.path, meta._asdict(), arrays)
         except OSError as error:
             if first:
+                # The file in the error is a temporary one, which means nothing to the user.
+                why = (
+                    f"{self.path.parent} is not a folder" if not self.path.parent.is_dir() else error.strerror or error
+                )
                 raise ArgumentFileError(
-                    f"`checkpoint` must be a file that can be written, got {self.name!r}: {error}."
+                    f"`checkpoint` must be a file that can be written, got {self.name!r}: {why}."
                 ) from error
             self.failure = str(error)
             if not self.warned:

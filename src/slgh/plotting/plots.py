@@ -105,9 +105,9 @@ def plot(
         return figure
     record = getattr(result, "history", None)
     if not isinstance(result, Result) or not record or not len(record["iteration"]):
+        got = "one without" if isinstance(result, Result) else checks.show(result)
         raise checks.ArgumentValueError(
-            "`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got "
-            f"{checks.show(result)}."
+            f"`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got {got}."
         )
     paths = _paths(result) if "x" in record and fun is not None else []
     d = paths[0].x.shape[1] if paths else 0

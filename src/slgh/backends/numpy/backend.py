@@ -113,7 +113,8 @@ def real_array(value: Any, name: str) -> NDArray[Any]:
     except (ValueError, TypeError):
         array = np.asarray(None)
     if array.dtype.kind not in "fiub":
-        raise checks.ArgumentTypeError(f"`{name}` must return real numbers, got {checks.show(value)}.")
+        hint = " Does it lack a return statement?" if value is None else ""
+        raise checks.ArgumentTypeError(f"`{name}` must return real numbers, got {checks.show(value)}.{hint}")
     return array
 
 
