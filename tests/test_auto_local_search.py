@@ -242,6 +242,22 @@ def test_auto_stays_near_what_it_has_visited(d: int, start: float) -> None:
     assert max(seen) < 25 * start
 
 
+@pytest.mark.parametrize("name", ["ackley", "log"])
+@pytest.mark.parametrize("start", [1.0, 5.0])
+@pytest.mark.parametrize("d", [2, 10])
+def test_without_bounds_no_point_is_farther_than_one_step_of_ten_t1(name: str, start: float, d: int) -> None:
+    """No step that was cut lowers these functions, so that the limit is never doubled. t1 is `start`."""
+    seen: list[float] = []
+    f = slgh.problems.ackley(d).fun if name == "ackley" else lambda x: np.log1p(np.sum(x * x))
+
+    def noted(x: Any) -> float:
+        seen.append(float(np.max(np.abs(x))))
+        return float(f(x))
+
+    assert slgh.minimize(noted, np.full(d, start), seed=0).fun < 1e-3
+    assert max(seen) <= 11 * start
+
+
 def test_a_minimum_far_away_is_found_by_doubling_the_reach() -> None:
     result = slgh.minimize(lambda x: float(np.sum((x - 1e4) ** 2)), np.ones(5), seed=0)
     np.testing.assert_allclose(result.x, 1e4)
