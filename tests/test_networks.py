@@ -266,7 +266,7 @@ def test_importing_the_package_does_not_load_torch() -> None:
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "slgh.paper.networks.networks")
-    with pytest.raises(ImportError, match=r'needs PyTorch: pip install "slgh\[attack\]"'):
+    with pytest.raises(ImportError, match=r'needs PyTorch. Install: pip install "slgh\[attack\]"'):
         importlib.import_module("slgh.paper.networks.networks")
 
 

@@ -22,7 +22,7 @@ try:
     from torch import Tensor, nn
 except ImportError as missing:
     raise checks.MissingLibraryError(
-        '`slgh.paper.networks.networks` needs PyTorch: pip install "slgh[attack]".'
+        'A network of the paper needs PyTorch. Install: pip install "slgh[attack]".'
     ) from missing
 
 from slgh.paper.networks.weights import read_weights, safetensors

@@ -24,7 +24,7 @@ try:
     from torch import Tensor, nn
 except ImportError as missing:
     raise checks.MissingLibraryError(
-        '`slgh.paper.networks.training` needs PyTorch: pip install "slgh[attack]".'
+        'A network of the paper needs PyTorch. Install: pip install "slgh[attack]".'
     ) from missing
 
 # The recipe of Carlini and Wagner's published code.
