@@ -311,7 +311,7 @@ def test_means_are_over_images_and_seeds_and_those_of_successes_over_them_alone(
         "ZOSGD",
         "50.0 [67]",
         "200 ± 82 [1171 ± 1954]",
-        "2.00 ± 0.816 [4.83 ± 4.13]",
+        "2.00 ± 0.82 [4.83 ± 4.13]",
         "30.00 ± 28.03 [73.60 ± 102.70]",
         "not judged",
     )
