@@ -177,7 +177,7 @@ def nevergrad_family(family: Any, d: int, *, vectorized: bool) -> Advance:
 def scipy_de(d: int, *, vectorized: bool) -> Advance:
     """SciPy's differential evolution with a population of POINTS."""
     population = np.random.default_rng(2).uniform(-5, 5, (POINTS, d))
-    settings: dict[str, Any] = {"init": population, "updating": "deferred", "local_search": False, "tol": 0}
+    settings: dict[str, Any] = {"init": population, "updating": "deferred", "polish": False, "tol": 0}
 
     def advance(f: Timed, n: int) -> None:
         fun = (lambda x: f(x.T)) if vectorized else f
