@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,24 @@ METHODS: dict[str, dict[str, Any]] = {
     "slgh_r": {"t1": 0.3, "gamma": 0.97, "step": 0.05, "samples": 3},
     "scale_free": {"samples": 4},
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Lowest:
+    """Watch that stores the best point so far and its value."""
+
+    names = ("where", "lowest")
+    columns = ("lowest",)
+    ends = False
+
+    def init(self, x: Any, xp: Any) -> Any:
+        return xp.zeros_like(x), xp.zeros_like(x[:, 0])
+
+    def see(self, state: Any, sight: Any, xp: Any) -> Any:
+        return sight.x_best, sight.f_best
+
+    def done(self, state: Any, xp: Any) -> Any:
+        return state[1] < -1
 
 
 def value(x: Any) -> Any:
@@ -58,6 +77,19 @@ def test_it_changes_nothing_else(library: str) -> None:
     assert np.array_equal(to_numpy(run.x), to_numpy(plain.x))
     assert np.array_equal(run.nfev, plain.nfev)
     assert not hasattr(plain, "watched")
+
+
+@every_library
+@pytest.mark.parametrize("method", METHODS)
+def test_it_is_shown_the_best_point_so_far(library: str, method: str) -> None:
+    run = watched(library, method, watch=Lowest())
+    lowest = run.history["lowest"]
+    assert (np.diff(lowest, axis=0) <= 0).all()
+    assert (lowest <= run.history["fun"]).all()
+    assert (lowest[-1] < lowest[0]).all()
+    assert np.array_equal(to_numpy(run.watched["lowest"]), to_numpy(run.fun_best))
+    assert np.array_equal(to_numpy(run.watched["where"]), to_numpy(run.x_best))
+    assert np.allclose(to_numpy(value(run.watched["where"])), to_numpy(run.watched["lowest"]), rtol=1e-12)
 
 
 @every_library

@@ -47,11 +47,13 @@ class Answer(NamedTuple):
     """Values (B, n), or gradients (B, n, d), with bad ones replaced by 0.
 
     `ok` (B, n) is 1 for finite values and 0 for bad ones. None: all are known to be finite, which avoids most of the
-    arithmetic with it.
+    arithmetic with it. `more` (B, n, E) are the further values of a fun that returns a tuple, 0 for bad ones. None: fun
+    returns no tuple.
     """
 
     values: Array
     ok: Array | None = None
+    more: Array | None = None
 
 
 class Estimate(NamedTuple):
@@ -112,12 +114,17 @@ class StepState(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """View of an iteration for a `Watch`: its number k, x (B, d), f(x) (B,), and the further values `more` (B, E)."""
+    """View of an iteration for a `Watch`: its number k, x (B, d), f(x) (B,), and the further values `more` (B, E).
+
+    `x_best` (B, d) and `f_best` (B,) are the best point evaluated so far, and its value.
+    """
 
     k: Any
     x: Array
     f: Array
     more: Array
+    x_best: Array
+    f_best: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,10 @@ def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, F
             break
         values = backend.host(answer)
         if watch is not None:
-            sight = Sight(nit[rows], x[rows], values[:, 0, 0], values[:, 0, 1:])
+            f, f_best = values[:, 0, 0], full.f_best[rows]
+            lower = f < f_best
+            best = np.where(lower[:, None], x[rows], full.x_best[rows]), np.where(lower, f, f_best)
+            sight = Sight(nit[rows], x[rows], f, values[:, 0, 1:], *best)
             after = watch.see(tuple(leaf[rows] for leaf in memory), sight, np)
             memory = tuple(leaf.copy() for leaf in memory)
             for leaf, part in zip(memory, after, strict=True):

@@ -138,21 +138,25 @@ def _observe(
         query = next(conversation)
         while True:
             inside, sign = _reflect(query, config.box, xp)
-            values = yield inside
+            values, more = (yield inside), None
             if config.watch is not None and query.what == "fun":
                 # The first value of the last axis is f, the others are for the Watch.
                 if query.centers:
-                    sight = Sight(k, inside.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:])
-                values = values[..., 0]
+                    sight = Sight(k, inside.points[:, 0, :], values[:, 0, 0], values[:, 0, 1:], *best)
+                values, more = values[..., 0], values[..., 1:]
             values = values if sign is None else values * sign
             finite = None if ops.all_finite(values) else xp.isfinite(values)
             if query.what == "fun" and not config.ctx.stochastic:
                 best = _better(best, inside.points, values, finite, ops)
             policy = config.on_nonfinite if query.what == "fun" else "reject"
             answer, worst = bad_values.clean(values, finite, worst, policy, xp)
+            if more is not None:
+                # A bad value spoils the numbers that belong to it.
+                answer = answer._replace(more=more if finite is None else xp.where(finite[..., None], more, 0.0))
             query = conversation.send(answer)
     except StopIteration as end:
         estimate, oracle_state = end.value
+    sight = None if sight is None else sight._replace(x_best=best[0], f_best=best[1])
     return estimate, oracle_state, best, worst, sight
 
 

@@ -115,8 +115,12 @@ def repeat(x: Array, n: int, xp: Any) -> Array:
 
 def select(answer: Answer, start: int, stop: int) -> Answer:
     """Return the answers at the points start..stop-1."""
-    ok = answer.ok
-    return Answer(answer.values[:, start:stop], None if ok is None else ok[:, start:stop])
+    ok, more = answer.ok, answer.more
+    return Answer(
+        answer.values[:, start:stop],
+        None if ok is None else ok[:, start:stop],
+        None if more is None else more[:, start:stop],
+    )
 
 
 def both_good(a: Array | None, b: Array | None) -> Array | None:

@@ -62,7 +62,8 @@ class Exponential(SamplingOracle):
             centers = int("f" in ctx.needs and center is None)
             answer = yield query_around(x, t, [u], centers=centers, xi=xi, ctx=ctx)
             center = select(answer, 0, 1) if centers else center
-            values, ok = select(answer, centers, centers + m)
+            sampled = select(answer, centers, centers + m)
+            values, ok = sampled.values, sampled.ok
             sums.count(ok, m)
             sums.add_values("F", values, ok)
             if ok is not None:  # the largest number is never the least value, unless there is no other

@@ -29,7 +29,7 @@ def centered_ranks(answer: Answer, xp: Any) -> Array:
 
 def _balance(answer: Answer, xp: Any) -> tuple[Array, Any]:
     """Return for each value how many are below it minus how many are above, (B, n), and the number of other values."""
-    values, ok = answer
+    values, ok = answer.values, answer.ok
     B, n = values.shape
     up_and_down = xp.concat([values, -values], axis=0)
     others: Any = max(n - 1, 1)
