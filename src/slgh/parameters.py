@@ -69,6 +69,9 @@ class MethodParameters(TypedDict, total=False):
     rate: float
     sharpness: float
     period: int
+    grid: tuple[int, ...]
+    t_fine: float
+    coarsest: float
 
     # The step.
     step: float | Literal["theory"]

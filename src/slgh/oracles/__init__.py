@@ -6,6 +6,7 @@ from typing import Any
 
 from slgh.oracles.antithetic import Antithetic, DiagonalScaling, Rademacher
 from slgh.oracles.closed_form import ClosedForm
+from slgh.oracles.coarse_to_fine import CoarseToFine
 from slgh.oracles.exponential import Exponential
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
@@ -15,7 +16,7 @@ from slgh.oracles.variance_reduced import VarianceReduced
 ORACLES: dict[str, Any] = {
     part.name: part
     for part in (
-        *(Forward, Antithetic, DiagonalScaling, Rademacher, Sphere, Exponential),
+        *(Forward, Antithetic, CoarseToFine, DiagonalScaling, Rademacher, Sphere, Exponential),
         *(Gradient, SampledGradient, ClosedForm, VarianceReduced),
     )
 }
@@ -24,6 +25,7 @@ __all__ = [
     "ORACLES",
     "Antithetic",
     "ClosedForm",
+    "CoarseToFine",
     "DiagonalScaling",
     "Exponential",
     "Forward",

@@ -71,11 +71,15 @@ class Antithetic(SamplingOracle):
     def _centered(self, ctx: Context) -> bool:
         return bool(ctx.needs & {"f", "trace", "slope"})
 
-    # Subclasses choose the directions, scale them by widths, and learn from the even part of f.
+    # Subclasses choose the directions, scale them or the estimate, and learn from the even part of f.
 
-    def _directions(self, m: int, noise: Noise, xp: Any) -> Array:
-        """Return the next m directions, (B, m, d), valid until the next call."""
+    def _directions(self, m: int, t: Array, noise: Noise, xp: Any) -> Array:
+        """Return the next m directions at radius t (B,), as (B, m, d), valid until the next call."""
         return noise.normal(m)
+
+    def _rescaled(self, g: Array, t: Array, xp: Any) -> Array:
+        """Return the estimate for a mean of directions times slopes, g (B, d)."""
+        return g
 
     def _widths(self, state: Leaves, xp: Any) -> Array | None:
         """Return the widths w (B, d): the points are x + t w u. None: all are 1."""
@@ -106,7 +110,7 @@ class Antithetic(SamplingOracle):
         xi = noise.xi(1) if ctx.stochastic and not paired else None
         chunks = ctx.chunks(self.samples, d)
         for m in chunks:
-            u = self._directions(m, noise, xp)
+            u = self._directions(m, t, noise, xp)
             xi = noise.xi(m) if paired else xi
             centers = 0 if not centered else m if paired else int(center is None)
             points = ctx.antithetic_points(x, t, u, widths, centers)
@@ -135,7 +139,7 @@ class Antithetic(SamplingOracle):
         trace = sums.mean("trace")
         trace = None if trace is None else trace / (t * t)
         ok, rejected = sums.ok_and_rejected()
-        g = sums.slope("g", 2 * t)
+        g = self._rescaled(sums.slope("g", 2 * t), t, xp)
         return Estimate(
             g=g if widths is None else g / widths,
             widths=widths,
@@ -179,7 +183,7 @@ class Rademacher(Antithetic):
     name: ClassVar[str] = "rademacher"
     provides: ClassVar[frozenset[str]] = frozenset({"f", "F"})
 
-    def _directions(self, m: int, noise: Noise, xp: Any) -> Array:
+    def _directions(self, m: int, t: Array, noise: Noise, xp: Any) -> Array:
         u = noise.normal(m)
         return xp.copysign(xp.ones_like(u), u)
 

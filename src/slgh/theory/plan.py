@@ -23,7 +23,7 @@ ROUNDING = 2.0**-26
 GAMMA_BAR = 0.999
 """Largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
 
-UNPROVED_ORACLES = ("variance_reduced", "rademacher", "exponential")
+UNPROVED_ORACLES = ("variance_reduced", "rademacher", "exponential", "coarse_to_fine")
 """Oracles to which no theorem applies."""
 
 MIN_EPS = 1e-50
