@@ -146,7 +146,8 @@ def test_the_grid_has_the_adversarial_image_of_a_success_and_the_last_iterate_of
 def test_a_row_that_was_interrupted_is_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*args: Any, **options: Any) -> Any:
         result = attack(*args, **options)
-        result.runs[0].status[:] = Status.INTERRUPTED
+        assert result.run is not None
+        result.run.status[:] = Status.INTERRUPTED
         return result
 
     monkeypatch.setattr(row_module, "attack", interrupted)

@@ -18,7 +18,7 @@ from ablation_study.axes import Composition
 from ablation_study.building import Field, Values, build, first_radius
 from ablation_study.grids import Chosen, Grid, digest
 from slgh.attack import attack
-from slgh.attack.homotopies import default_parameters
+from slgh.attack.homotopy import default_parameters
 from slgh.attack.loss import AttackObjective
 from slgh.attack.model import QueriedModel
 from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE

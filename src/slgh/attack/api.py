@@ -1,42 +1,62 @@
-"""`attack`: check the arguments, plan the homotopies, run `minimize` on all images, report."""
+"""`attack`: check the arguments, plan the run, call `minimize` on all images, report."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
-from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.homotopies import PlannedHomotopy, plan_homotopies, run_homotopies
-from slgh.attack.loss import AttackObjective, SuccessWatch
-from slgh.attack.model import OUTPUTS, ImageClasses, QueriedModel, check_classes, first_scores, read_images, read_labels
-from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult, check_budget, report
+from slgh.attack.boundary.projection import Norm
+from slgh.attack.model import (
+    OUTPUTS,
+    ImageClasses,
+    QueriedModel,
+    check_classes,
+    first_classes,
+    first_scores,
+    read_images,
+    read_labels,
+)
+from slgh.attack.plan import (
+    Limits,
+    find_starts,
+    plan_label_walk,
+    plan_method,
+    plan_walk,
+    read_starts,
+    walks,
+    within_memory,
+)
+from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult, FinishedRun, check_budget, report
 from slgh.backends import backend_of
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.snapshot import saved_batch_size
 from slgh.method import Method
 from slgh.minimize import minimize
 from slgh.parameters import History
 from slgh.protocols import Array
-from slgh.result import Result
 
 DEFAULT_QUERIES = 10_000
 """`max_queries` if neither it nor `max_iter` is given."""
 
 FOREIGN_ARGUMENTS = {
     "max_evals": "evaluations are queries here; pass max_queries",
-    "eps": "there is no ball to stay in, the distortion is minimized; max_queries and weight say how far",
-    "epsilon": "there is no ball to stay in, the distortion is minimized; max_queries and weight say how far",
-    "norm": "the distortion is the squared L2 norm",
+    "epsilon": "the largest distance of a success is called eps",
     "device": "the attack runs where the images are, or where a PyTorch module is",
 } | dict.fromkeys(("fun", "x0", "data", "vectorized", "batched", "watch", "args"), "the attack says it to `minimize`")
 """Arguments of `minimize`, foolbox or ART that `attack` does not take, with the reason."""
 
+MAX_TRIES = 100
+"""Maximum number of random images that are tried as a start for a model that returns classes."""
+
 STOPS = ("first success", "end")
+NORMS: tuple[Norm, ...] = ("l2", "linf")
 
 
 def attack(
@@ -47,6 +67,9 @@ def attack(
     targets: Any = None,
     pixels: tuple[float, float] = (0.0, 1.0),
     outputs: str = "logits",
+    norm: Norm = "l2",
+    eps: float | None = None,
+    starts: Array | None = None,
     method: str | Method = "auto",
     max_queries: int | None = None,
     max_iter: int | None = None,
@@ -64,9 +87,10 @@ def attack(
 ) -> AttackResult:
     r"""Find small changes to images that make a model misclassify them, from the model's outputs alone.
 
-    Each image a is a problem of its own, and all are attacked at once. The function minimized over x is
-    :math:`f(x) = \lambda \ell(a(x)) + \|a(x) - a\|^2`, where :math:`a(x) = 0.5 \tanh(\tanh^{-1}(2a) + x)` and
-    :math:`\ell` is the loss of Carlini and Wagner (see `slgh.attack.loss`).
+    Each image a is a problem of its own, and all are attacked at once. "auto" walks along the boundary between classes
+    towards the original: see `slgh.attack.boundary.walk.BoundaryWalk`. Any other method minimizes the loss of the
+    paper over x, :math:`f(x) = \lambda \ell(a(x)) + \|a(x) - a\|^2`, where :math:`a(x) = 0.5 \tanh(\tanh^{-1}(2a) +
+    x)` and :math:`\ell` is the loss of Carlini and Wagner (see `slgh.attack.loss`).
 
     Parameters
     ----------
@@ -82,11 +106,19 @@ def attack(
         The range of the pixels, for example (0, 1) or (-0.5, 0.5). The images are checked against it, and no query
         leaves it.
     outputs
-        What the model returns: "logits" or "probabilities".
+        What the model returns: "logits" (the default) or "probabilities", (N, K), or "labels", the predicted classes
+        (N,). From classes alone the distortion falls much more slowly.
+    norm, eps
+        Norm of the distance that "auto" minimizes: "l2", the default, or "linf", the largest change of a pixel. With
+        `eps`, in the units of the pixels, only an image within that distance is a success. None by default.
+    starts
+        For `outputs="labels"`: images (B, ...) to start from, which the model misclassifies or sees as the target.
+        None, the default: the nearest such one among `images`, or random noise.
     method
-        Any method of `slgh.METHODS`. "auto" needs no hyperparameters: it chooses the first t from the distance of the
-        pixels to the middle of their range, and the steps from `max_queries`. With many queries it runs two homotopies:
-        a narrow one that distorts little, then a wide one for the images that the first did not fool.
+        "auto", the default, needs no parameters. It chooses the number and the length of its probes from the size of
+        the images and `max_queries`. Or any method of `slgh.METHODS`: `params` are its hyperparameters, as in
+        `slgh.minimize`. "auto" with a parameter of a homotopy (t1, alpha, ...) is that homotopy on the loss of the
+        paper.
     max_queries
         Maximum number of queries per image, everything included. It is never exceeded. With neither it nor
         `max_iter`: 10,000.
@@ -94,16 +126,16 @@ def attack(
         "end": reduce the distortion until the end, as in the paper. "first success": stop an image as soon as an
         iterate fools the model by a clear margin.
     weight, kappa
-        :math:`\lambda`, and the confidence :math:`\kappa`: the lead of the wrong class, in log odds, beyond which only
-        the distortion counts. An image is adversarial as soon as the wrong class leads at all.
+        :math:`\lambda` and :math:`\kappa` of the loss of the paper, which all methods but "auto" minimize. Kappa is the
+        confidence: the lead of the wrong class, in log odds, beyond which only the distortion counts. An image is
+        adversarial as soon as the wrong class leads at all.
     model_batch_size
         Maximum number of images per call of the model. None: all points of all images that are attacked concurrently.
     batch_size
         Number of images attacked concurrently. When one is finished, another takes its slot. None: all of them, and if
         GPU memory runs out, half as many, and so on.
     max_iter, max_seconds, seed, progress, history, checkpoint
-        As in `slgh.minimize`; `seed` may hold one seed per image. If there are two homotopies, each has its own
-        history, and the second has its own checkpoint: attack.2.npz next to attack.npz.
+        As in `slgh.minimize`; `seed` may hold one seed per image.
     **params
         Hyperparameters of the method, and other arguments of `slgh.minimize` such as `tf32`.
 
@@ -123,6 +155,20 @@ def attack(
     checks.choice("outputs", outputs, OUTPUTS)
     stop = stop.replace("-", " ") if isinstance(stop, str) else stop
     checks.choice("stop", stop, STOPS)
+    checks.choice("norm", norm, NORMS)
+    if eps is not None:
+        checks.real("eps", eps, above=0)
+    if not walks(method, params):
+        for name, value, default in (("norm", norm, "l2"), ("eps", eps, None), ("outputs", outputs == "labels", False)):
+            if value != default:
+                raise checks.ArgumentValueError(
+                    f"`{name}` is for `method='auto'` without parameters of a homotopy: leave out the method and its "
+                    f"parameters, or `{name}`."
+                )
+    if outputs == "labels":
+        checks.choice("norm", norm, ("l2",))
+    elif starts is not None:
+        raise checks.ArgumentValueError("`starts` is for `outputs='labels'`: leave it out, the scores show the way.")
     checks.real("weight", weight, above=0)
     checks.at_least("kappa", kappa, 0)
     for name, number in (("model_batch_size", model_batch_size), ("batch_size", batch_size)):
@@ -153,48 +199,94 @@ def attack(
         a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
         label = read_labels("labels", labels, B)
         target = None if targets is None else read_labels("targets", np.broadcast_to(targets, B), B)
-        scores = first_scores(queried, a, backend.host)
-        check_classes("labels", label, scores.shape[1])
-        if target is not None:
-            check_classes("targets", target, scores.shape[1])
-        classes = ImageClasses(label=label, before=scores.argmax(axis=1), target=target)
+        scores = None
+        if outputs == "labels":
+            before = first_classes(queried, a, backend.host)
+        else:
+            scores = first_scores(queried, a, backend.host)
+            before = scores.argmax(axis=1)
+            check_classes("labels", label, scores.shape[1])
+            if target is not None:
+                check_classes("targets", target, scores.shape[1])
+        classes = ImageClasses(label=label, before=before, target=target)
         attacked = classes.attacked()
-        max_evals = None if max_queries is None else max_queries - QUERIES_BEFORE - QUERIES_AFTER
-        plans = [PlannedHomotopy(params, max_evals, max_iter)]
-        if method == "auto":
-            plans = plan_homotopies(
-                a[backend.index(attacked)], max_evals, max_iter, params, reduce_distortion=stop == "end"
-            )
-        objective = AttackObjective(queried, float(weight), float(kappa), targeted=target is not None)
-
-        def minimize_rows(rows: NDArray[np.intp], **options: Any) -> Result:
-            originals = a[backend.index(rows)]
-            return minimize(
-                objective,
-                xp.zeros_like(originals),
-                data=(originals, (label if target is None else target)[rows]),
-                method=method,
+        reach = None if eps is None else _reach(eps, high - low, norm)
+        spent, finished = np.full(B, QUERIES_BEFORE), None
+        if attacked.size:
+            y, originals = (label if target is None else target)[attacked], a[backend.index(attacked)]
+            aim: dict[str, Any] = {"targeted": target is not None, "stop_first": stop == "first success"}
+            if scores is None:
+                points, searched = (
+                    find_starts(queried, a, attacked, classes, _tries(max_queries), seed)
+                    if starts is None
+                    else read_starts(starts, queried, a, attacked, classes)
+                )
+                spent[attacked] += searched
+            left = None if max_queries is None else max_queries - int(spent.max()) - QUERIES_AFTER
+            limits = Limits(left, max_iter)
+            if scores is None:
+                plan = plan_label_walk(queried, originals, y, points, limits, params, reach=reach, **aim)
+            elif walks(method, params):
+                seen = scores[attacked]
+                plan = plan_walk(queried, originals, y, seen, limits, params, norm=norm, reach=reach, **aim)
+            else:
+                aim |= {"weight": float(weight), "kappa": float(kappa)}
+                plan = plan_method(queried, originals, y, limits, method, params, **aim)
+            attempt = partial(
+                minimize,
+                plan.fun,
+                plan.x0,
+                data=plan.data,
+                method=plan.method,
                 vectorized=True,
                 batched=True,
-                watch=SuccessWatch(ends=stop == "first success"),
+                watch=plan.watch,
                 progress=progress,
                 history=history,
-                **options,
-            )
-
-        finished = []
-        if attacked.size:
-            finished = run_homotopies(
-                plans,
-                minimize_rows,
-                attacked,
-                batch_size=batch_size,
+                max_evals=limits.max_evals,
+                max_iter=plan.max_iter,
                 max_seconds=max_seconds,
-                seed=seed,
+                seed=seed if np.ndim(seed) == 0 else [seed[i] for i in attacked],
                 checkpoint=checkpoint,
+                **plan.params,
             )
-            check_budget(finished[0].run, max_queries)
-        found = report(queried, given, a, classes, finished)
+            # A resumed run keeps the batch size to which memory limited it before.
+            saved = _saved_batch_size(checkpoint)
+            run, remark = within_memory(attempt, min(batch_size or saved or attacked.size, attacked.size))
+            check_budget(run, max_queries, int(spent.max()))
+            finished = FinishedRun(attacked, run, remark, plan)
+        found = report(
+            queried,
+            given,
+            a,
+            classes,
+            spent,
+            finished,
+            norm=norm,
+            weight=float(weight),
+            kappa=float(kappa),
+            reach=reach,
+        )
     if isinstance(images, np.ndarray | list | tuple):
         return replace(found, images=backend.host(found.images))
     return found
+
+
+def _tries(max_queries: int | None) -> int:
+    """Return the number of random images that may be tried as a start."""
+    return MAX_TRIES if max_queries is None else min(MAX_TRIES, max_queries // 4)
+
+
+def _reach(eps: float, width: float, norm: Norm) -> float:
+    """Return the largest value of a success, with pixels in a range of width 1: for "l2" the squared distance."""
+    scaled = float(eps) / width
+    return scaled * scaled if norm == "l2" else scaled
+
+
+def _saved_batch_size(checkpoint: Any) -> int | None:
+    """Return the batch size of the run in a checkpoint, if there is one. `minimize` refuses what is no checkpoint."""
+    if isinstance(checkpoint, Checkpoint):
+        checkpoint = checkpoint.path
+    if not isinstance(checkpoint, str | os.PathLike) or os.path.isdir(checkpoint):
+        return None
+    return saved_batch_size(os.path.abspath(checkpoint))

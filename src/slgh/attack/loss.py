@@ -153,7 +153,7 @@ class SuccessWatch:
 
     ends: bool
     names: ClassVar[tuple[str, ...]] = ("first", "least", "x_least", "sure", "distortion", "margin")
-    columns: ClassVar[tuple[str, ...]] = ("distortion", "margin")
+    columns: ClassVar[tuple[str, ...]] = ("distortion", "margin", "least")
 
     def init(self, x: Array, xp: Any) -> tuple[Array, ...]:
         zero = xp.zeros_like(x[:, 0])

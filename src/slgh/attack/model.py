@@ -15,7 +15,7 @@ from slgh import checks
 from slgh.backends import backend_of
 from slgh.protocols import Array
 
-OUTPUTS = ("logits", "probabilities")
+OUTPUTS = ("logits", "probabilities", "labels")
 
 CHECK_BATCH_SIZE = 256
 """Maximum number of images per call before and after the attack."""
@@ -32,12 +32,12 @@ REPEAT_TOLERANCE = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class QueriedModel:
-    """A model as a function of images (N, d) in [-0.5, 0.5] that returns logits or probabilities (N, K).
+    """A model as a function of images (N, d) in [-0.5, 0.5]: logits or probabilities (N, K), or classes (N,).
 
     Parameters
     ----------
     model
-        Maps images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K).
+        Maps images (N, \\*shape), with pixels in [low, high], to logits or probabilities (N, K), or to classes (N,).
     model_batch_size
         Maximum number of images per call of the model; None: no limit.
     """
@@ -50,7 +50,7 @@ class QueriedModel:
     model_batch_size: int | None
 
     def scores(self, images: Array, limit: int | None = None) -> Array:
-        """Return the model's outputs (N, K), with at most `limit` images per call."""
+        """Return the model's outputs, (N, K) or (N,), with at most `limit` images per call."""
         xp, n = array_namespace(images), images.shape[0]
         size = min(self.model_batch_size or n, limit or n)
         pixels = xp.reshape(self.pixels(images), (n, *self.shape))
@@ -59,6 +59,11 @@ class QueriedModel:
         parts = [pixels[i : i + size] for i in range(0, n, size)]
         return xp.concat([self._checked(self.model(part), part) for part in parts], axis=0)
 
+    def classes(self, images: Array, limit: int | None = None) -> Array:
+        """Return the classes that the model predicts, (N,), with at most `limit` images per call."""
+        found = self.scores(images, limit)
+        return found if self.outputs == "labels" else array_namespace(found).argmax(found, axis=1)
+
     def pixels(self, images: Array) -> Array:
         """Return images in [-0.5, 0.5] in the model's range."""
         if (self.low, self.high) == (-0.5, 0.5):
@@ -66,7 +71,9 @@ class QueriedModel:
         return images * (self.high - self.low) + (self.low + self.high) / 2
 
     def _checked(self, found: Any, images: Array) -> Array:
-        """Return the model's output as an array (n, K) of the images' library."""
+        """Return the model's output as an array (n, K), or (n,) for classes, of the images' library."""
+        if self.outputs == "labels":
+            return self._checked_classes(found, images)
         if isinstance(images, np.ndarray):
             found = np.asarray(found, images.dtype)
         elif isinstance(found, np.ndarray | list):  # from a remote call, for example
@@ -76,6 +83,24 @@ class QueriedModel:
             raise checks.ArgumentValueError(
                 f"`model` must return one row of {self.outputs} per image, shape ({images.shape[0]}, classes); got "
                 f"{shape or checks.show(found)}."
+            )
+        return found
+
+    def _checked_classes(self, found: Any, images: Array) -> Array:
+        """Return classes (n,) as integers of the images' library."""
+        xp = array_namespace(images)
+        if isinstance(found, np.ndarray | list | tuple):
+            found = np.asarray(found)
+            found = found if isinstance(images, np.ndarray) else xp.asarray(found, device=device(images))
+        shape = tuple(getattr(found, "shape", ()))
+        if shape != (images.shape[0],):
+            raise checks.ArgumentValueError(
+                f"`model` must return one class per image with `outputs='labels'`, shape ({images.shape[0]},); got "
+                f"{shape or checks.show(found)}. For scores pass `outputs='logits'` or `outputs='probabilities'`."
+            )
+        if not array_namespace(found).isdtype(found.dtype, "integral"):
+            raise checks.ArgumentTypeError(
+                f"`model` must return integers with `outputs='labels'`, got dtype {found.dtype}."
             )
         return found
 
@@ -98,21 +123,21 @@ class ImageClasses:
         return np.asarray(seen != self.label[rows] if self.target is None else seen == self.target[rows])
 
 
-def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[float, float]]:
+def read_images(images: Any, model: Any, pixels: Any, name: str = "images") -> tuple[Array, tuple[float, float]]:
     """Return the images, float32 or float64 (B, ...) of the library that the model reads, and the range of pixels."""
     low, high = _read_pixels(pixels)
     torch: Any = sys.modules.get("torch")
     if isinstance(images, list | tuple):
         images = np.asarray(images)
     if not hasattr(images, "ndim"):
-        raise checks.ArgumentTypeError(f"`images` must be an array of images, got {checks.show(images)}.")
+        raise checks.ArgumentTypeError(f"`{name}` must be an array of images, got {checks.show(images)}.")
     if isinstance(images, np.ndarray):
         if images.dtype.kind in "iub" and (low, high) != (0.0, 255.0):
             raise checks.ArgumentValueError(
-                f"`images` hold integers, but `pixels` says {(low, high)}: pass `pixels=(0, 255)`, or scale them first."
+                f"`{name}` hold integers, but `pixels` says {(low, high)}: pass `pixels=(0, 255)`, or scale them first."
             )
         if images.dtype.kind not in "iubf":
-            raise checks.ArgumentTypeError(f"`images` must be real numbers, got dtype {images.dtype}.")
+            raise checks.ArgumentTypeError(f"`{name}` must be real numbers, got dtype {images.dtype}.")
         images = images.astype(np.float64 if images.dtype == np.float64 else np.float32)
     if torch is not None and isinstance(model, torch.nn.Module):
         device, dtype = _device_and_dtype(model, torch)
@@ -120,19 +145,19 @@ def read_images(images: Any, model: Any, pixels: Any) -> tuple[Array, tuple[floa
     if torch is not None and isinstance(images, torch.Tensor):
         images = images.detach()
         if images.dtype not in (torch.float32, torch.float64):
-            raise checks.ArgumentTypeError(f"`images` must be of dtype float32 or float64, got {images.dtype}.")
+            raise checks.ArgumentTypeError(f"`{name}` must be of dtype float32 or float64, got {images.dtype}.")
     xp = array_namespace(images)
     if images.ndim < 2 or 0 in images.shape:
         raise checks.ArgumentValueError(
-            f"`images` must have shape (B, ...), at least one image of one pixel; got {images.shape}."
+            f"`{name}` must have shape (B, ...), at least one image of one pixel; got {images.shape}."
         )
     if not bool(xp.all(xp.isfinite(images))):
-        raise checks.ArgumentValueError("`images` must be finite, got NaN or infinite pixels.")
+        raise checks.ArgumentValueError(f"`{name}` must be finite, got NaN or infinite pixels.")
     least, most = float(xp.min(images)), float(xp.max(images))
     slack = 1e-6 * (high - low)
     if least < low - slack or most > high + slack:
         raise checks.ArgumentValueError(
-            f"`images` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
+            f"`{name}` must have pixels in [{low:g}, {high:g}], got [{least:g}, {most:g}]: say which range is meant "
             "with `pixels=(low, high)`."
         )
     return xp.clip(images, min=low, max=high), (low, high)
@@ -206,6 +231,18 @@ def first_scores(queried: QueriedModel, images: Array, host: Callable[[Array], N
             "turn dropout and other noise off (.eval() for a PyTorch module)."
         )
     return scores
+
+
+def first_classes(queried: QueriedModel, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[np.int64]:
+    """Return the model's classes (B,) of the originals, queried twice: they must be equal."""
+    classes, again = (host(queried.classes(images, CHECK_BATCH_SIZE)).astype(np.int64) for _ in range(2))
+    if (classes != again).any():
+        i = int(np.flatnonzero(classes != again)[0])
+        raise checks.ArgumentValueError(
+            f"`model` must return the same for the same images, but the class of image {i} changed from {classes[i]} "
+            f"to {again[i]}: turn dropout and other noise off (.eval() for a PyTorch module)."
+        )
+    return classes
 
 
 def _channel_hint(shape: tuple[int, ...]) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from slgh.attack.homotopies import FinishedHomotopy
-from slgh.attack.loss import perturb
+from slgh.attack.boundary.projection import Norm
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
+from slgh.attack.plan import PlannedRun
 from slgh.backends import backend_of
 from slgh.checks import ArgumentValueError
 from slgh.display import as_html, as_text, spread
@@ -26,6 +25,15 @@ QUERIES_BEFORE = 2
 
 QUERIES_AFTER = 1
 """Queries per image after `minimize`: the check of the image that is returned."""
+
+
+class FinishedRun(NamedTuple):
+    """The numbers of the images that were attacked, the run, a remark on memory (or ""), and the plan of the run."""
+
+    rows: NDArray[np.intp]
+    run: Result
+    remark: str
+    plan: PlannedRun
 
 
 class Outcome(StrEnum):
@@ -59,20 +67,20 @@ class AttackResult:
         model is deterministic, and one after a success.
     first_success, queries_to_success
         The first iteration whose iterate fooled the model, and the queries until then; -1 if none did.
-    distortion
-        The squared L2 norm of the perturbation that is returned, with pixels scaled to a range of width 1, as in the
-        paper; NaN without success.
+    norm, distortion
+        The norm of the distance; and the squared L2 norm of the perturbation that is returned, as in the paper, or for
+        "linf" its largest entry. Pixels are scaled to a range of width 1. NaN without success.
     last_distortion, last_total
-        The distortion of the last iterate, adversarial or not; and the total loss (the function that is minimized) at
-        the point that the run returned: the last iterate, or for "auto" the best evaluated point.
+        The distortion of the last iterate, adversarial or not; and the total loss of the paper at the point that the
+        run returned: the last iterate, or for "auto" the nearest image that fools the model.
     history
         Arrays over the recorded iterations: "iteration", "queries", and per image "total", "distortion", "margin" (the
-        lead of the right class, in log odds) and "t".
+        lead of the right class, in log odds), "t" and "least", the distortion of the nearest adversarial image until
+        then (infinite before the first).
     message
-        The number of images per outcome, and the messages of the runs.
-    runs
-        The `slgh.Result` of each call of `minimize`: the first for all images that were attacked, the second, which
-        "auto" makes with many queries, for those that the first did not fool. Empty if none was attacked.
+        The number of images per outcome, and the message of the run.
+    run
+        The `slgh.Result` of `minimize` for the images that were attacked; None if there were none.
     """
 
     images: Array
@@ -89,7 +97,8 @@ class AttackResult:
     last_total: NDArray[np.float64]
     history: dict[str, NDArray[Any]]
     message: str
-    runs: tuple[Result, ...]
+    run: Result | None
+    norm: Norm = "l2"
 
     def __repr__(self) -> str:
         return as_text("AttackResult", self._rows())
@@ -108,48 +117,68 @@ class AttackResult:
         if not self.success.any():
             return rows
         won = self.success
-        return rows | {"queries_to_success": spread(self.queries_to_success[won]), "l2": spread(self.l2[won])}
+        return rows | {
+            "queries_to_success": spread(self.queries_to_success[won]),
+            self.norm: spread(self.distance[won]),
+        }
 
     @property
-    def l2(self) -> NDArray[np.float64]:
-        """The L2 norm of the perturbation, not squared."""
-        return np.sqrt(self.distortion)
+    def distance(self) -> NDArray[np.float64]:
+        """The norm of the perturbation, not squared, with pixels scaled to a range of width 1."""
+        return np.sqrt(self.distortion) if self.norm == "l2" else self.distortion
 
 
 def report(
-    queried: QueriedModel, images: Array, a: Array, classes: ImageClasses, finished: Sequence[FinishedHomotopy]
+    queried: QueriedModel,
+    images: Array,
+    a: Array,
+    classes: ImageClasses,
+    spent: NDArray[np.int64],
+    finished: FinishedRun | None,
+    *,
+    norm: Norm,
+    weight: float,
+    kappa: float,
+    reach: float | None,
 ) -> AttackResult:
-    """Return the result for `images`, which are `a` (B, d) in [-0.5, 0.5]. Every success is queried once more."""
+    """Return the result for `images`, which are `a` (B, d) in [-0.5, 0.5]. Every success is queried once more.
+
+    `spent` (B,) counts the queries before the run. `reach` is the largest distortion of a success, if that is limited.
+    """
     B, host = len(classes.label), backend_of(a).host
-    queries, iterations = np.full(B, QUERIES_BEFORE), np.zeros(B, int)
+    queries = spent.copy()
     first, to_success = np.full(B, -1), np.full(B, -1)
     outcome = [Outcome.MISCLASSIFIED] * B
     if classes.target is not None:
         outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in classes.before == classes.target]
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
-    after, found, history = classes.before.copy(), images, list[dict[str, NDArray[Any]]]()
-    for rows, run, _ in finished:
+    after, found, history = classes.before.copy(), images, dict[str, NDArray[Any]]()
+    if finished is not None:
+        rows, run, _, plan = finished
         watched, at = run.watched, host(run.watched["first"]).astype(int)
-        first[rows] = np.where(at < 0, -1, iterations[rows] + at)
+        least = host(watched["least"])
+        first[rows] = at
         to_success[rows] = np.where(at < 0, -1, queries[rows] + _queries_to_success(run, at))
-        begun = (run.nit > 0) | (iterations[rows] == 0)
-        last_distortion[rows[begun]], last_total[rows[begun]] = host(watched["distortion"])[begun], host(run.fun)[begun]
-        history.append(_history(run, rows, queries, iterations))
+        last_distortion[rows] = host(watched["distortion"])
+        last_total[rows] = host(run.fun)
+        if not plan.value_is_total:
+            here = weight * np.maximum(host(watched["margin"]), -kappa) + last_distortion[rows]
+            last_total[rows] = np.where(np.isfinite(least), least, here)
+        history = _history(finished, queries, weight, kappa)
         queries[rows] += run.nfev + run.njev
-        iterations[rows] += run.nit
-        for i, status in zip(rows, run.status, strict=True):
-            outcome[i] = _failure(Status(status), int(iterations[i]))
-        successes = np.flatnonzero(at >= 0)
+        for i, status, nit in zip(rows, run.status, run.nit, strict=True):
+            outcome[i] = _failure(Status(status), int(nit))
+        successes = np.flatnonzero((at >= 0) & (True if reach is None else least <= reach))
         if successes.size:
-            adversarial, scores = _query_again(queried, a, rows, run, successes)
-            queried_rows, seen = rows[successes], scores.argmax(axis=1)
+            adversarial, seen = _query_again(queried, a, finished, successes)
+            queried_rows = rows[successes]
             queries[queried_rows] += QUERIES_AFTER
             fooled = classes.fooled(queried_rows, seen)
             for i, confirmed in zip(queried_rows, fooled, strict=True):
                 outcome[i] = Outcome.SUCCESS if confirmed else Outcome.UNCONFIRMED
             confirmed_rows = queried_rows[fooled]
             after[confirmed_rows] = seen[fooled]
-            distortion[confirmed_rows] = host(watched["least"])[successes[fooled]]
+            distortion[confirmed_rows] = least[successes[fooled]]
             found = _with_rows(found, confirmed_rows, adversarial[backend_of(a).index(np.flatnonzero(fooled))])
     return AttackResult(
         images=found,
@@ -164,9 +193,10 @@ def report(
         distortion=distortion,
         last_distortion=last_distortion,
         last_total=last_total,
-        history={name: np.concatenate([part[name] for part in history]) for name in (history[0] if history else ())},
+        history=history,
         message=_message(outcome, finished),
-        runs=tuple(run for _, run, _ in finished),
+        run=None if finished is None else finished.run,
+        norm=norm,
     )
 
 
@@ -178,14 +208,14 @@ def _failure(status: Status, nit: int) -> Outcome:
 
 
 def _query_again(
-    queried: QueriedModel, a: Array, rows: NDArray[np.intp], run: Result, successes: NDArray[np.intp]
+    queried: QueriedModel, a: Array, finished: FinishedRun, successes: NDArray[np.intp]
 ) -> tuple[Array, NDArray[Any]]:
-    """Return the adversarial images, in the range of the originals, and the model's scores of exactly these."""
+    """Return the adversarial images, in the range of the originals, and the model's classes of exactly these."""
     xp, backend = array_namespace(a), backend_of(a)
-    x = run.watched["x_least"][backend.index(successes)]
-    image = perturb(x, a[backend.index(rows[successes])])
-    scores = backend.host(queried.scores(image, CHECK_BATCH_SIZE))
-    return xp.clip(queried.pixels(image), min=queried.low, max=queried.high), scores
+    x = finished.run.watched["x_least"][backend.index(successes)]
+    image = finished.plan.image(x, a[backend.index(finished.rows[successes])])
+    seen = backend.host(queried.classes(image, CHECK_BATCH_SIZE))
+    return xp.clip(queried.pixels(image), min=queried.low, max=queried.high), seen
 
 
 def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
@@ -196,10 +226,10 @@ def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
     return both[backend_of(images).index(source)]
 
 
-def check_budget(run: Result, max_queries: int | None) -> None:
+def check_budget(run: Result, max_queries: int | None, spent: int) -> None:
     """Raise if the budget was too small for a single iteration: such a run says nothing about the model."""
     before, each = _costs(run)
-    least = QUERIES_BEFORE + before + each + 1 + QUERIES_AFTER
+    least = spent + before + each + 1 + QUERIES_AFTER
     if max_queries is not None and max_queries < least:
         raise ArgumentValueError(
             f"`max_queries` must allow an iteration, {least} queries per image; got {max_queries}."
@@ -220,35 +250,33 @@ def _queries_to_success(run: Result, first: NDArray[np.int64]) -> NDArray[np.int
     return np.asarray(before + np.minimum(first + 1, run.nit) * each + (first == run.nit))
 
 
-def _history(
-    run: Result, rows: NDArray[np.intp], queries: NDArray[np.int64], iterations: NDArray[np.int64]
-) -> dict[str, NDArray[Any]]:
+def _history(finished: FinishedRun, queries: NDArray[np.int64], weight: float, kappa: float) -> dict[str, NDArray[Any]]:
     """Return the recorded iterations, with a column for each of the B images: NaN if it was not attacked, or no longer.
 
-    `queries` and `iterations` (B,) count those before this run.
+    `queries` (B,) counts those before the run.
     """
-    recorded = run.history
-    columns = {
-        "iteration": iterations[rows].max() + recorded["iteration"],
-        "queries": queries[rows].max() + recorded["nfev"],
-    }
-    for name, source in {"total": "fun", "distortion": "distortion", "margin": "margin", "t": "t"}.items():
+    rows, recorded = finished.rows, finished.run.history
+    columns = {"iteration": recorded["iteration"], "queries": queries[rows].max() + recorded["nfev"]}
+    total = recorded["fun"]
+    if not finished.plan.value_is_total:
+        total = weight * np.maximum(recorded["margin"], -kappa) + recorded["distortion"]
+    values = {"total": total, "t": recorded["t"]}
+    values |= {name: recorded[name] for name in ("distortion", "margin", "least")}
+    for name, column in values.items():
         columns[name] = np.full((len(recorded["iteration"]), len(queries)), np.nan)
-        columns[name][:, rows] = recorded[source]
+        columns[name][:, rows] = column
     return columns
 
 
-def _message(outcome: list[Outcome], finished: Sequence[FinishedHomotopy]) -> str:
-    """Return the number of images per outcome, and the messages of the runs."""
+def _message(outcome: list[Outcome], finished: FinishedRun | None) -> str:
+    """Return the number of images per outcome, and the message of the run."""
     counts = {kind: outcome.count(kind) for kind in Outcome}
     text = "; ".join(f"{n} of {len(outcome)}: {kind.value}" for kind, n in counts.items() if n) + "."
     if 2 * counts[Outcome.MISCLASSIFIED] > len(outcome) > 1:
         text += " Most are misclassified to begin with: are labels, range of pixels and order of channels right?"
     messages = [text]
-    for number, (rows, run, remark) in enumerate(finished):
-        if number:
-            messages.append(f"A wider homotopy followed for the {rows.size} images that the first one did not fool.")
-        if not (run.status == Status.WATCHED).all():
-            messages.append(run.message)
-        messages.append(remark)
+    if finished is not None:
+        if not (finished.run.status == Status.WATCHED).all():
+            messages.append(finished.run.message)
+        messages.append(finished.remark)
     return " ".join(filter(None, messages))

@@ -152,7 +152,8 @@ def run_row(run: RowRun, device: str, tick: Tick) -> Record:
         raise ArgumentValueError(
             f"`images` must be classified correctly, but on {device} those with the IDs {wrong} are not."
         )
-    (ran,) = result.runs
+    ran = result.run
+    assert ran is not None
     require_complete(ran)
     tick(1.0)
     record: dict[str, Any] = {
@@ -229,7 +230,8 @@ def last_images(
     chosen: ImageSet, result: AttackResult, model: Any, rows: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the last iterates as images, and the classes that the model predicts for them."""
-    (ran,) = result.runs
+    ran = result.run
+    assert ran is not None
     x = ran.x[rows]
     pixels = x.new_tensor(chosen.pixels()[rows])
     images = perturb(x, pixels.flatten(1)).reshape(pixels.shape)

@@ -1,0 +1,124 @@
+r"""The nearest point to an image at which a linear function reaches a level, within the range of the pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from slgh.protocols import Array
+
+Norm: TypeAlias = Literal["l2", "linf"]
+
+DOUBLINGS = 6
+"""Doublings of the multiplier until the level is reached. More would move pixels to the ends of their range."""
+
+SWEEPS = 6
+"""Passes of the coordinate ascent over all conditions."""
+
+TINY = 1e-12
+"""Lower bound of divisors."""
+
+BISECTIONS = 14
+"""Bisections of the multiplier: it is then known to one part in 16,000."""
+
+
+def along(a: Array, g: Array, multiplier: Array, norm: Norm, xp: Any) -> Array:
+    """Return the point a + multiplier * g within [-0.5, 0.5]; for "linf" the sign of g instead of g."""
+    direction = g if norm == "l2" else xp.sign(g)
+    return xp.clip(a + multiplier[..., None] * direction, min=-0.5, max=0.5)
+
+
+def nearest(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Array:
+    r"""Return the point y in the box that is nearest to `a` in this norm, with g . y >= level.
+
+    .. math:: \min_y \|y - a\| \quad \text{subject to} \quad g^\top y \ge c, \quad -1/2 \le y \le 1/2
+
+    The solution is clip(a + lambda g), or clip(a + lambda sign(g)) for the maximum norm, with one multiplier lambda
+    that a bisection finds. If no point of the box reaches the level, y is nearly the one with the largest g . y.
+
+    Parameters
+    ----------
+    a, g
+        (..., d), they broadcast against each other.
+    level
+        c, (...).
+    """
+    size = xp.sum(g * g, axis=-1) if norm == "l2" else xp.sum(xp.abs(g), axis=-1)
+    missing = level - xp.sum(g * a, axis=-1)
+    # Without the box this multiplier is exact. The box shortens the way, so the multiplier grows.
+    high = xp.clip(missing, min=0.0) / (size + TINY)
+    low = xp.zeros_like(high)
+
+    def short(multiplier: Array) -> Array:
+        return xp.sum(g * along(a, g, multiplier, norm, xp), axis=-1) < level
+
+    return along(a, g, _bisect(low, high, short, xp), norm, xp)
+
+
+def _bisect(low: Array, high: Array, short: Callable[[Array], Array], xp: Any) -> Array:
+    """Return the least multiplier that is not short. `high` is doubled first until it is not."""
+    for _ in range(DOUBLINGS):
+        short_of = short(high)
+        low, high = xp.where(short_of, high, low), xp.where(short_of, 2 * high, high)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        short_of = short(middle)
+        low, high = xp.where(short_of, middle, low), xp.where(short_of, high, middle)
+    return high
+
+
+def nearest_of_all(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Array:
+    r"""Return a point y in the box, near to `a`, with g_j . y >= level_j for all j, as far as the box allows.
+
+    For "l2" this is the projection :math:`y = \mathrm{clip}(a + \sum_j w_j g_j)` with multipliers :math:`w \ge 0`. A
+    coordinate ascent on the dual problem finds them. For "linf" all pixels move by the same amount along the signs of
+    that sum, unless that reaches the levels less well: then y need not be the nearest point.
+
+    Parameters
+    ----------
+    a
+        (B, d).
+    g
+        (B, K, d).
+    level
+        (B, K).
+    """
+    size = xp.sum(g * g, axis=-1) + TINY
+    weights = [xp.zeros_like(level[:, 0]) for _ in range(g.shape[1])]
+    total = xp.zeros_like(a)
+    for _ in range(SWEEPS):
+        for j in range(g.shape[1]):
+            y = xp.clip(a + total, min=-0.5, max=0.5)
+            wanted = weights[j] + (level[:, j] - xp.sum(g[:, j] * y, axis=-1)) / size[:, j]
+            new = xp.clip(wanted, min=0.0)
+            total, weights[j] = total + (new - weights[j])[:, None] * g[:, j], new
+    y = xp.clip(a + total, min=-0.5, max=0.5)
+    if norm == "l2":
+        return y
+
+    def missing(point: Array) -> Array:
+        return xp.max(level - xp.matmul(g, point[..., None])[..., 0], axis=1)
+
+    # Without the box, this amount changes the sum of the conditions as much as y does.
+    first = xp.sum(total * total, axis=-1) / (xp.sum(xp.abs(total), axis=-1) + TINY)
+
+    def short(amount: Array) -> Array:
+        return missing(along(a, total, amount, norm, xp)) > 0
+
+    flat = along(a, total, _bisect(xp.zeros_like(first), first, short, xp), norm, xp)
+    reached = missing(flat) <= xp.clip(missing(y), min=0.0)
+    return xp.where(reached[:, None], flat, y)
+
+
+def distance(change: Array, norm: Norm, xp: Any) -> Array:
+    """Return the norm of changes (..., d), as (...)."""
+    if norm == "l2":
+        return xp.sqrt(xp.sum(change * change, axis=-1))
+    return xp.max(xp.abs(change), axis=-1)
+
+
+def dual_norm(g: Array, norm: Norm, xp: Any) -> Array:
+    """Return the rate at which a linear function with gradient g (..., d) can change per distance, as (...)."""
+    if norm == "l2":
+        return xp.sqrt(xp.sum(g * g, axis=-1))
+    return xp.sum(xp.abs(g), axis=-1)

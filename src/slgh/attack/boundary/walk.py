@@ -1,0 +1,240 @@
+r"""A walk along the boundary between classes, towards the original image, as an oracle of `minimize`.
+
+An iteration has two queries. The first measures the derivatives of the margins around x, along a few directions of the
+cosine basis, from coarse to fine. The second tries points on the way from x to the nearest point at which the
+linearized margins say that the model is fooled. The best of them is the next x.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from slgh import checks
+from slgh.attack.boundary.memory import learn
+from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
+from slgh.attack.loss import SAFE_MARGIN
+from slgh.oracles.cosines import CosineBasis
+from slgh.oracles.estimators import SamplingOracle, both_good, select, zero_bad
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
+
+SHARES = (0.4, 1.0)
+"""Points that are tried, as shares of the step."""
+
+FIRST_TRUST = 0.05
+MIN_TRUST = 3e-4
+MAX_TRUST = 1.0
+"""First trust radius and its bounds, in units of a change of all pixels by 1. No step is longer than this radius."""
+
+GROW = 2.0
+KEEP = 0.6
+SHRINK = 0.35
+"""Next trust radius in units of the step: after the longest trial was the best, after another, and after none was."""
+
+OVERSHOOT = 0.02
+"""First overshoot: the share of the distance by which the walk aims beyond the linearized boundary."""
+
+MIN_OVERSHOOT = 5e-4
+MAX_OVERSHOOT = 0.05
+"""Bounds of the overshoot. It shrinks while the best trials fool the model, and grows while they do not."""
+
+PENALTY = 3.0
+"""Weight of the remaining way to the boundary, relative to the distance from the original.
+
+With 3, a trial is accepted if the margin rises by at least a third of what the linear model predicts.
+"""
+
+OUT_OF_REACH = 10.0
+"""The same weight for the choice of a class whose boundary lies outside of the box."""
+
+SPECTRUM_OFFSET = 0.1
+"""Frequency below which derivatives are expected to be about equally large."""
+
+SPECTRUM_POWER = 1.5
+"""Power with which squared derivatives are expected to fall with the frequency."""
+
+GROWTH = 0.5
+"""Growth of what is uncertain about a direction, per pass over all directions, relative to its expected square."""
+
+CHOICE_NOISE = 0.5
+"""Standard deviation of the noise on the logarithm of the priority of a direction."""
+
+TINY = 1e-12
+"""Lower bound of divisors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundaryWalk(SamplingOracle):
+    r"""Walk along the boundary of a class towards the original image.
+
+    .. math::
+        m(x + s) \approx m(x) + J s, \qquad
+        y = \arg\min_y \|y - a\| \ \text{ subject to } \ m(x) + J (y - x) \ge \kappa, \qquad
+        x' = x + \tau (y - x)
+
+    `fun` returns a tuple: a value, the distance from a, and the margins m of the classes. a is the first x. J, the
+    derivatives of the margins, is measured along `samples` directions per iteration, with probes of length t, and
+    remembered: see `memory`. If the model may predict any other class, y is the nearest of the points for each class,
+    otherwise it satisfies the condition for all margins. The share tau keeps x' within a trust radius of x, which grows
+    when the longest of the trials was the best, and shrinks when none was better than x.
+
+    The directions are those of the cosine basis whose derivatives are the least certain. The uncertainty of a
+    direction is its expected squared derivative at first and 0 after a measurement. It grows with every iteration,
+    since J changes with x. The expected square falls with the frequency.
+
+    Parameters
+    ----------
+    samples
+        M, the number of directions per iteration. An iteration takes M + 3 evaluations.
+    shape
+        Shape of an image, for the cosine basis.
+    margins
+        Number of margins that `fun` returns.
+    targeted
+        True if all margins must be positive, False if one of them must.
+    norm
+        Norm of the distance: "l2" or "linf".
+    """
+
+    name: ClassVar[str] = "boundary_walk"
+    provides: ClassVar[frozenset[str]] = frozenset({"f"})
+
+    shape: tuple[int, ...]
+    margins: int
+    targeted: bool = False
+    norm: Norm = "l2"
+
+    def __post_init__(self) -> None:
+        SamplingOracle.__post_init__(self)
+        checks.count("margins", self.margins)
+        checks.choice("norm", self.norm, ("l2", "linf"))
+
+    def cost(self, first: bool, ctx: Context) -> int:
+        return 1 + self.samples + len(SHARES)
+
+    def init(self, x: Array, ctx: Context) -> Leaves:
+        """Return the original, J (B, K, d), the uncertainty (B, d), the trust radius and the overshoot (B,)."""
+        xp = ctx.xp
+        J = xp.stack([xp.zeros_like(x)] * self.margins, axis=1)
+        one = xp.ones_like(x[:, 0])
+        trust = FIRST_TRUST * distance(xp.ones_like(x), self.norm, xp)
+        return x, J, xp.zeros_like(x) + self._spectrum(x, xp), trust, OVERSHOOT * one
+
+    def _spectrum(self, like: Array, xp: Any) -> Array:
+        """Return the expected squared derivative along each direction (d,), in arbitrary units."""
+        return (SPECTRUM_OFFSET + CosineBasis(self.shape).frequencies(like, xp)) ** -SPECTRUM_POWER
+
+    def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
+        xp = ctx.xp
+        a, J, uncertainty, trust, overshoot = state
+        probes, measured = self._probes(x, t, uncertainty, noise, xp)
+        answer = yield Query("fun", xp.concat([x[:, None, :], probes], axis=1), centers=1)
+        center, around = select(answer, 0, 1), select(answer, 1, 1 + self.samples)
+        J = _learned(J, probes - x[:, None, :], around, center, xp)
+        growth = GROWTH * self.samples / x.shape[1]
+        uncertainty = xp.where(measured, 0.0, uncertainty) + growth * self._spectrum(x, xp)
+
+        margins = _margins(center)
+        goal, price = self._goal(a, x, J, margins[:, 0], overshoot, xp)
+        way = goal - x
+        length = distance(way, self.norm, xp)
+        step = xp.clip(trust / (length + TINY), max=1.0)
+        trials = xp.stack([x + (share * step)[:, None] * way for share in SHARES], axis=1)
+        tried = yield Query("fun", trials)
+        costs = self._merit(trials - a[:, None, :], _margins(tried), price, xp)
+        costs = costs if tried.ok is None else xp.where(tried.ok > 0, costs, xp.inf)
+        best = xp.argmin(costs, axis=1)
+        accepted = xp.min(costs, axis=1) < self._merit((x - a)[:, None, :], margins, price, xp)[:, 0]
+        chosen = _one(tried, best, xp)
+        move = xp.take_along_axis(trials, best[:, None, None], axis=1) - x[:, None, :]
+        J = _learned(J, move, chosen, center, xp)
+        # `where` of two Python numbers has the library's default dtype, hence the array of ones.
+        one = xp.ones_like(step)
+        # The radius follows the step that was made, so that it shrinks at once if it was not needed.
+        factor = xp.where(accepted, xp.where(best == len(SHARES) - 1, GROW * one, KEEP), SHRINK)
+        whole = distance(xp.ones_like(x), self.norm, xp)
+        trust = xp.clip(factor * step * length, min=MIN_TRUST * whole, max=MAX_TRUST * whole)
+        fooled = self._lead(_margins(chosen)[:, 0], xp) >= SAFE_MARGIN
+        overshoot = xp.clip(overshoot * xp.where(fooled, 0.7 * one, 1.5), min=MIN_OVERSHOOT, max=MAX_OVERSHOOT)
+        ok, rejected = _usable(answer, tried, xp)
+        g = xp.where(accepted[:, None], -move[:, 0], 0.0)
+        memory = a, J, uncertainty, trust, overshoot
+        return Estimate(g=g, cosine=1.0, ok=ok, rejected=rejected, f=answer.values[:, 0]), memory
+
+    def _probes(self, x: Array, t: Array, uncertainty: Array, noise: Noise, xp: Any) -> tuple[Array, Array]:
+        """Return probes (B, M, d) within the range of the pixels, and a mask of their directions (B, d)."""
+        priority = uncertainty * xp.exp(CHOICE_NOISE * noise.normal(1)[:, 0])
+        index = xp.argsort(-priority, axis=1)[:, : self.samples]
+        measured = priority >= xp.take_along_axis(priority, index[:, -1:], axis=1)
+        length = xp.where(noise.normal(1, 1)[:, 0, : self.samples] < 0, -t[:, None], t[:, None])
+        moves = length[..., None] * CosineBasis(self.shape).vectors(index, x, xp)
+        center = x[:, None, :]
+        there, back = (xp.clip(center + sign * moves, min=-0.5, max=0.5) for sign in (1, -1))
+        # Where the range cuts off most of a probe, the opposite one is longer.
+        turn = 2 * xp.sum((there - center) ** 2, axis=-1) < xp.sum((back - center) ** 2, axis=-1)
+        return xp.where(turn[..., None], back, there), measured
+
+    def _goal(self, a: Array, x: Array, J: Array, margins: Array, overshoot: Array, xp: Any) -> tuple[Array, Array]:
+        """Return the nearest point to a (B, d) at which the linearized margins say that the model is fooled.
+
+        Returns also the price of each margin (B, K): the distance that one unit of it costs. Without the box it is one
+        over the dual norm of the derivatives. Pixels at the ends of their range make it dearer.
+        """
+        level = xp.sum(J * x[:, None, :], axis=-1) - margins
+        missing = level - xp.sum(J * a[:, None, :], axis=-1)
+        level = level + overshoot[:, None] * xp.abs(missing) + 2 * SAFE_MARGIN
+        rate = dual_norm(J, self.norm, xp) + TINY
+        here = distance(x - a, self.norm, xp)[:, None]
+        behind = xp.clip(-margins, min=0.0) + TINY
+        if self.targeted:
+            y = nearest_of_all(a, J, level, self.norm, xp)
+            dearer = (distance(y - a, self.norm, xp)[:, None] - here) / xp.max(behind, axis=1, keepdims=True)
+            return y, xp.maximum(1 / rate, dearer)
+        points = nearest(a[:, None, :], J, level, self.norm, xp)
+        short = xp.clip(level - xp.sum(J * points, axis=-1), min=0.0) / rate
+        far = distance(points - a[:, None, :], self.norm, xp) + OUT_OF_REACH * short
+        # The class is chosen as the merit judges the next point, or else no step towards it might be accepted.
+        price = xp.where(margins < 0, xp.maximum(1 / rate, (far - here) / behind), 1 / rate)
+        chosen = xp.argmin(far + PENALTY * behind * price, axis=1)
+        y = xp.take_along_axis(points, chosen[:, None, None], axis=1)[:, 0]
+        return y, price
+
+    def _lead(self, margins: Array, xp: Any) -> Array:
+        """Return the margin that decides, (...), of margins (..., K)."""
+        return xp.min(margins, axis=-1) if self.targeted else xp.max(margins, axis=-1)
+
+    def _merit(self, change: Array, margins: Array, price: Array, xp: Any) -> Array:
+        """Return the distance from the original plus the weighted way to the boundary, (B, n)."""
+        ways = xp.clip(SAFE_MARGIN - margins, min=0.0) * price[:, None, :]
+        way = xp.max(ways, axis=-1) if self.targeted else xp.min(ways, axis=-1)
+        return distance(change, self.norm, xp) + PENALTY * way
+
+
+def _margins(answer: Answer) -> Array:
+    """Return the margins (B, n, K), which `fun` returns behind the value and the distance."""
+    assert answer.more is not None
+    return answer.more[..., 1:]
+
+
+def _one(answer: Answer, index: Array, xp: Any) -> Answer:
+    """Return the answer at one point of each problem, by its number (B,)."""
+    at = index[:, None]
+    ok = None if answer.ok is None else xp.take_along_axis(answer.ok, at, axis=1)
+    return Answer(
+        xp.take_along_axis(answer.values, at, axis=1), ok, xp.take_along_axis(answer.more, at[..., None], axis=1)
+    )
+
+
+def _learned(J: Array, moves: Array, there: Answer, here: Answer, xp: Any) -> Array:
+    """Return J after moves (B, n, d) from one point, `here`, to others. Moves with bad values teach nothing."""
+    ok = both_good(there.ok, here.ok)
+    ok = None if ok is None else ok[..., None]
+    return learn(J, zero_bad(moves, ok), zero_bad(_margins(there) - _margins(here), ok), xp)
+
+
+def _usable(answer: Answer, tried: Answer, xp: Any) -> tuple[Array | None, Array | None]:
+    """Return the mask of problems whose x has a usable value, and the number of bad values; None: none is bad."""
+    if answer.ok is None and tried.ok is None:
+        return None, None
+    goods = [xp.ones_like(one.values) if one.ok is None else one.ok for one in (answer, tried)]
+    return goods[0][:, 0] > 0, sum(xp.sum(1.0 - good, axis=1) for good in goods)
