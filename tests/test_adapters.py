@@ -70,9 +70,10 @@ class Found(NamedTuple):
 
 def by_foolbox(model: Counting, x: Tensor, y: Tensor, wanted: Tensor | None = None, **settings: Any) -> Found:
     fb = pytest.importorskip("foolbox")
-    from slgh.attack.adapters.foolbox import SLGHFoolboxAttack
+    from slgh.attack.adapters.foolbox import SLGHFoolboxAttack, SLGHLinfFoolboxAttack
 
-    adapter: Any = SLGHFoolboxAttack(**settings)
+    norm = settings.pop("norm", "l2")
+    adapter: Any = {"l2": SLGHFoolboxAttack, "linf": SLGHLinfFoolboxAttack}[norm](**settings)
     criterion = y if wanted is None else fb.criteria.TargetedMisclassification(wanted)
     images, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, criterion, epsilons=None)
     assert (clipped == images).all()
@@ -97,7 +98,7 @@ def by_art_asking(model: Counting, x: Tensor, y: Tensor, wanted: Tensor | None =
         return model(torch.from_numpy(images)).softmax(dim=1).numpy()
 
     classifier = BlackBoxClassifier(answer, input_shape=(1, 28, 28), nb_classes=10, clip_values=(0, 1))
-    return by_classifier(classifier, model, x, y, wanted, outputs="probabilities", **settings)
+    return by_classifier(classifier, model, x, y, wanted, **{"outputs": "probabilities"} | settings)
 
 
 def by_classifier(
@@ -148,7 +149,7 @@ def test_the_network_is_fooled_within_the_pixels_and_the_budget(by_host: Callabl
     assert 0 <= found.images.min() < found.images.max() <= 1
     assert (model(found.images).argmax(dim=1) == torch.tensor(found.adapter.result.after)).all()
     distance = (found.images - x).flatten(1).norm(dim=1).numpy()
-    np.testing.assert_allclose(distance, found.adapter.result.l2, rtol=1e-4)
+    np.testing.assert_allclose(distance, found.adapter.result.distance, rtol=1e-4)
     assert (distance > 0.5).all()
     assert (distance < 2.5).all()
 
@@ -191,6 +192,36 @@ def test_it_is_the_attack_itself_that_runs(by_host: Callable[..., Found], model:
     np.testing.assert_allclose(found.adapter.result.last_total, direct.last_total, rtol=1e-3)
 
 
+@each_host
+def test_the_maximum_norm(by_host: Callable[..., Found], model: Counting) -> None:
+    x, y = easy_images()
+    found = by_host(model, x, y, norm="linf", max_queries=300, seed=0)
+    direct = attack(Counting(), x, y, norm="linf", max_queries=300, seed=0)
+    assert direct.success.any()
+    assert found.adapter.result.norm == "linf"
+    np.testing.assert_allclose(found.adapter.result.distance, direct.distance, rtol=0.05)
+    change = (found.images - x).flatten(1).abs().max(dim=1).values.numpy()
+    won = found.adapter.result.success
+    np.testing.assert_allclose(change[won], found.adapter.result.distance[won], rtol=1e-4)
+
+
+@each_host
+def test_eps_is_the_largest_distance_of_a_success(by_host: Callable[..., Found], model: Counting) -> None:
+    x, y = easy_images()
+    found = by_host(model, x, y, eps=1e-3, max_queries=60, seed=0)
+    assert found.success == [False] * 3
+    assert (found.images == x).all()
+
+
+@each_host
+def test_only_the_class_is_used_with_labels(by_host: Callable[..., Found], model: Counting) -> None:
+    x, y = easy_images()
+    found = by_host(model, x, y, outputs="labels", max_queries=300, seed=0)
+    assert found.success == [True] * 3
+    assert found.adapter.result.run.method.name == "label_walk"
+    assert model.count == found.adapter.queries.sum() + found.asked_by_host
+
+
 @pytest.mark.parametrize(
     ("module", "name"), [("foolbox", "SLGHFoolboxAttack"), ("art", "SLGHArtAttack"), ("torchattacks", "SLGH")]
 )
@@ -198,7 +229,9 @@ def test_the_defaults_are_those_of_the_attack(module: str, name: str) -> None:
     pytest.importorskip(module)
     parameters = inspect.signature(getattr(importlib.import_module(f"slgh.attack.adapters.{module}"), name)).parameters
     expected = inspect.signature(attack).parameters
-    for each in ("method", "max_queries", "max_iter", "stop"):
+    for each in ("method", "max_queries", "max_iter", "stop", "norm", "eps"):
+        if (module, each) == ("foolbox", "norm"):
+            continue  # each norm has its own class
         assert parameters[each].default == expected[each].default
 
 
@@ -248,6 +281,7 @@ def test_an_image_that_is_misclassified_already_is_left_alone(by_host: Callable[
         ({"pixels": (0, 1)}, TypeError, "`pixels` must be left out, .* the attack library says it"),
         ({"targets": [1]}, TypeError, "`targets` must be left out"),
         ({"speed": 3}, TypeError, "speed"),
+        ({"eps": 0}, ValueError, "`eps` must be"),
     ],
     ids=lambda case: next(iter(case)) if isinstance(case, dict) else "",
 )
@@ -282,11 +316,23 @@ class TestFoolbox:
         x, y = easy_images()
         adapter: Any = SLGHFoolboxAttack(max_queries=500, **FAST)
         raw, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=[0.5, 3.0])
-        l2 = torch.tensor(adapter.result.l2)
+        l2 = torch.tensor(adapter.result.distance)
         assert success.tolist() == [[False] * 3, [True] * 3]
         assert (raw[0] == raw[1]).all()
         np.testing.assert_allclose((clipped[0] - x).flatten(1).norm(dim=1), l2.clip(max=0.5), rtol=1e-4)
         assert model.count == adapter.queries.sum() + 2 * len(x)
+
+    def test_the_maximum_norm_is_judged_by_foolbox(self, model: Counting) -> None:
+        fb = pytest.importorskip("foolbox")
+        from slgh.attack.adapters.foolbox import SLGHFoolboxAttack, SLGHLinfFoolboxAttack
+
+        x, y = easy_images()
+        adapter: Any = SLGHLinfFoolboxAttack(max_queries=300, seed=0)
+        _, clipped, success = adapter(fb.PyTorchModel(model, bounds=(0, 1)), x, y, epsilons=[0.001, 0.5])
+        assert success.tolist() == [[False] * 3, adapter.result.success.tolist()]
+        assert (clipped[0] - x).abs().max() <= 0.001 + 1e-6
+        with pytest.raises(TypeError, match=r"`norm` must be left out, .* SLGHLinfFoolboxAttack"):
+            SLGHFoolboxAttack(norm="linf")
 
     def test_the_bounds_of_the_model_are_the_range(self) -> None:
         fb = pytest.importorskip("foolbox")

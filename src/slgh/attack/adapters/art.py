@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.attack.adapters.settings import SETTINGS, AttackSettings, LastResult
+from slgh.attack.boundary.projection import Norm
 from slgh.method import Method
 
 try:
@@ -32,9 +33,10 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         If True, the labels passed to `generate` are the target classes.
     batch_size
         Maximum number of images per call of the classifier.
-    method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...). A classifier
-        that returns probabilities needs `outputs="probabilities"`.
+    method, max_queries, max_iter, stop, norm, eps, params
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `outputs`, ...). A classifier
+        that returns probabilities needs `outputs="probabilities"`. With `outputs="labels"`, only the predicted class is
+        used.
 
     Notes
     -----
@@ -53,6 +55,8 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         max_queries: int | None = None,
         max_iter: int | None = None,
         stop: str = "end",
+        norm: Norm = "l2",
+        eps: float | None = None,
         targeted: bool = False,
         batch_size: int = 128,
         **params: Any,
@@ -62,6 +66,8 @@ class SLGHArtAttack(LastResult, EvasionAttack):
         self.max_queries = max_queries
         self.max_iter = max_iter
         self.stop = stop
+        self.norm = norm
+        self.eps = eps
         self.params = params
         self.targeted = targeted
         self.batch_size = batch_size

@@ -1,11 +1,12 @@
-"""The attack for foolbox: the smallest L2 perturbation that the budget allows."""
+"""The attack for foolbox: the smallest perturbation that the budget allows, in the L2 or the L-infinity norm."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from slgh.attack.adapters.settings import AttackSettings, LastResult
-from slgh.checks import ArgumentValueError, MissingLibraryError
+from slgh.attack.boundary.projection import Norm
+from slgh.checks import ArgumentTypeError, ArgumentValueError, MissingLibraryError, show
 from slgh.method import Method
 from slgh.protocols import Array
 
@@ -13,19 +14,21 @@ try:
     import eagerpy as ep
     from foolbox.attacks.base import MinimizationAttack, get_criterion, raise_if_kwargs, verify_input_bounds
     from foolbox.criteria import Misclassification, TargetedMisclassification
-    from foolbox.distances import l2
+    from foolbox.distances import l2, linf
     from foolbox.models import Model
 except ImportError as missing:
     raise MissingLibraryError('`slgh.attack.adapters.foolbox` needs foolbox: pip install "slgh[foolbox]".') from missing
 
 
 class SLGHFoolboxAttack(LastResult, MinimizationAttack):
-    """`slgh.attack.attack` for any model of foolbox. Its bounds are the range of the pixels.
+    """`slgh.attack.attack` for any model of foolbox, in the L2 norm. The model's bounds are the range of the pixels.
 
     Parameters
     ----------
-    method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...).
+    method, max_queries, max_iter, stop, eps, params
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `outputs`, ...). With
+        `outputs="labels"`, only the predicted class is used. `eps` is only needed with `stop="first success"`, to end
+        at the first success within that distance: foolbox itself compares the distances with its `epsilons`.
 
     Notes
     -----
@@ -36,6 +39,7 @@ class SLGHFoolboxAttack(LastResult, MinimizationAttack):
     """
 
     distance = l2
+    norm: ClassVar[Norm] = "l2"
 
     def __init__(
         self,
@@ -44,10 +48,16 @@ class SLGHFoolboxAttack(LastResult, MinimizationAttack):
         max_queries: int | None = None,
         max_iter: int | None = None,
         stop: str = "end",
+        eps: float | None = None,
         **params: Any,
     ) -> None:
+        if "norm" in params:
+            raise ArgumentTypeError(
+                f"`norm` must be left out, got {show(params['norm'])}: foolbox's attacks have one norm each. Use "
+                "SLGHFoolboxAttack for L2, and SLGHLinfFoolboxAttack for L-infinity."
+            )
         self.settings = AttackSettings(
-            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params
+            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, norm=self.norm, eps=eps, params=params
         )
 
     def run(self, model: Model, inputs: Any, criterion: Any, *, early_stop: float | None = None, **kwargs: Any) -> Any:
@@ -71,6 +81,16 @@ class SLGHFoolboxAttack(LastResult, MinimizationAttack):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(settings={self.settings})"
+
+
+class SLGHLinfFoolboxAttack(SLGHFoolboxAttack):
+    """The same attack in the L-infinity norm: the smallest largest change of a pixel.
+
+    Only `method="auto"` supports this norm.
+    """
+
+    distance = linf
+    norm: ClassVar[Norm] = "linf"
 
 
 def _classes(criterion: Any, model: Model, x: Any) -> tuple[Any, Any, int]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.attack.api import STOPS, attack
+from slgh.attack.api import NORMS, STOPS, attack
+from slgh.attack.boundary.projection import Norm
 from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult
 from slgh.method import METHODS, Method
 from slgh.protocols import Array
@@ -27,12 +29,17 @@ class AttackSettings:
     max_queries: int | None = None
     max_iter: int | None = None
     stop: str = "end"
+    norm: Norm = "l2"
+    eps: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method):
             checks.choice("method", self.method, tuple(METHODS))
         checks.choice("stop", self.stop, STOPS)
+        checks.choice("norm", self.norm, NORMS)
+        if self.eps is not None:
+            checks.real("eps", self.eps, above=0)
         if self.max_iter is not None:
             checks.count("max_iter", self.max_iter)
         self._check_budget(0)
@@ -53,10 +60,13 @@ class AttackSettings:
         pixels: tuple[float, float],
         queries_spent: int,
     ) -> AttackResult:
-        """Run the attack. `queries_spent` queries per image were made before, and count."""
+        """Run the attack. `queries_spent` queries per image were made before, and count.
+
+        The models of attack libraries return scores. With `outputs="labels"`, the attack sees only the class.
+        """
         self._check_budget(queries_spent)
         found = attack(
-            model,
+            predicted_classes(model) if self.params.get("outputs") == "labels" else model,
             images,
             labels,
             targets=targets,
@@ -65,6 +75,8 @@ class AttackSettings:
             max_queries=None if self.max_queries is None else self.max_queries - queries_spent,
             max_iter=self.max_iter,
             stop=self.stop,
+            norm=self.norm,
+            eps=self.eps,
             **self.params,
         )
         history = dict(found.history)
@@ -80,6 +92,16 @@ class AttackSettings:
     def _check_budget(self, queries_spent: int) -> None:
         if self.max_queries is not None:
             checks.count("max_queries", self.max_queries, queries_spent + QUERIES_BEFORE + QUERIES_AFTER + 1)
+
+
+def predicted_classes(model: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    """Return a function from images (N, ...) to the classes (N,) with the highest scores."""
+
+    def classes(images: Array) -> Array:
+        scores = model(images)
+        return array_namespace(scores).argmax(scores, axis=1)
+
+    return classes
 
 
 SETTINGS = tuple(one.name for one in fields(AttackSettings))

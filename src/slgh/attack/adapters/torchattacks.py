@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slgh.attack.adapters.settings import AttackSettings, LastResult
+from slgh.attack.boundary.projection import Norm
 from slgh.checks import MissingLibraryError
 from slgh.method import Method
 
@@ -24,8 +25,9 @@ class SLGH(LastResult, Attack):
 
     Parameters
     ----------
-    method, max_queries, max_iter, stop, params
-        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `weight`, ...).
+    method, max_queries, max_iter, stop, norm, eps, params
+        As in `slgh.attack.attack`. `params` may also hold its other arguments (`seed`, `outputs`, ...). With
+        `outputs="labels"`, only the predicted class is used.
 
     Notes
     -----
@@ -44,12 +46,14 @@ class SLGH(LastResult, Attack):
         max_queries: int | None = None,
         max_iter: int | None = None,
         stop: str = "end",
+        norm: Norm = "l2",
+        eps: float | None = None,
         **params: Any,
     ) -> None:
         super().__init__("SLGH", model)
         self.supported_mode = ["default", "targeted"]
         self.settings = AttackSettings(
-            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, params=params
+            method=method, max_queries=max_queries, max_iter=max_iter, stop=stop, norm=norm, eps=eps, params=params
         )
         self._queries_spent = 0
 
