@@ -155,3 +155,21 @@ def test_compiled_is_checked() -> None:
 def test_parameters_have_to_be_flattened() -> None:
     with pytest.raises(TypeError, match="Flatten parameters into a vector"):
         slgh.minimize(fun, {"a": jnp.ones(2)})
+
+
+def test_the_progress_bar_says_that_the_loop_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("slgh.engine.recorder._ProgressBar.say", lambda bar, state, k=0: shown.append(state))
+    CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), max_iter=20, progress=True)
+    assert shown[0] == "compiling the loop"
+    assert "best" in shown[-1]
+
+
+def test_a_progress_bar_is_closed_if_the_loop_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[bool] = []
+    monkeypatch.setattr("slgh.engine.recorder._ProgressBar.stop", lambda bar: stopped.append(True))
+    with pytest.raises(ValueError, match="compiled=True"):
+        CASES["zoslgh_d"].run(
+            jnp.asarray(starts(1)[0]), lambda x: float(x.sum()), max_iter=20, progress=True, compiled=True
+        )
+    assert stopped == [True]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +94,20 @@ class Recorder:
         """Show the progress bar."""
         if self._bar:
             self._bar.open()
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Show that the loop is compiled, which can take minutes on a GPU. The progress bar stays open."""
+        if self._bar is None:
+            yield
+            return
+        self._bar.open()
+        self._bar.say("compiling the loop")
+        try:
+            yield
+        except BaseException:
+            self._bar.stop()
+            raise
 
     def show(self, state: RunState) -> None:
         """Redraw the progress bar, if the last drawing is old enough."""
@@ -206,16 +221,23 @@ class _ProgressBar:
 
     def close(self, k: int, f_best: Any, t: Any) -> None:
         self._draw(k, f_best, t, "")
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the progress bar on the screen."""
         self.bar.stop()
         if self.in_notebook:
             print(file=sys.stderr)
 
-    def _draw(self, k: int, f_best: Any, t: Any, more: str) -> None:
-        best = f"best {float(f_best.min()):.6g}  " if float(f_best.min()) < float("inf") else ""
-        state = f"{best}t {float(t.max()):.3g}{more}"
+    def say(self, state: str, k: int = 0) -> None:
+        """Show a text behind the bar."""
         self.bar.update(self.task, completed=k, state=state)
         if self.in_notebook:
             line = f"slgh {k}/{'?' if self.total is None else self.total} {state}"
             # Spaces erase the end of a longer line: a notebook's output has no other way.
             print(f"\r{line:<{self.width}}", end="", file=sys.stderr, flush=True)
             self.width = len(line)
+
+    def _draw(self, k: int, f_best: Any, t: Any, more: str) -> None:
+        best = f"best {float(f_best.min()):.6g}  " if float(f_best.min()) < float("inf") else ""
+        self.say(f"{best}t {float(t.max()):.3g}{more}", k)

@@ -312,14 +312,17 @@ class Run:
             mapped = functions
             if isinstance(mapped, Pointwise):
                 mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
-            found = compile_loop(self.state, config, self.noise, self.recorder, mapped, masked=self._masked)
+            with self.recorder.compiling():
+                found = compile_loop(self.state, config, self.noise, self.recorder, mapped, masked=self._masked)
+                if compiled and isinstance(found, str):
+                    raise _not_compiled(found)
             if not isinstance(found, str):
                 loop, self.state = found
                 self.loop = loop
                 return mapped if self.strategy is None else loop.compiled_functions(mapped)
             reason = found
         if compiled:
-            raise ArgumentValueError(f"`compiled=True` is not possible here: {reason}.")
+            raise _not_compiled(reason)
         self.loop_remark = f"In a Python loop: {reason}."
         return functions
 
@@ -520,3 +523,7 @@ class Run:
         self.answers.load(group("answers"), config.backend.native)
         if self.strategy is not None:
             self.strategy.load(group("auto"), first.x.shape[1])
+
+
+def _not_compiled(reason: str) -> ArgumentValueError:
+    return ArgumentValueError(f"`compiled=True` is not possible here: {reason}.")
