@@ -49,6 +49,10 @@ def shares(a):
     return e / e.sum(axis=1, keepdims=True)
 
 
+def sides(a):
+    return halves(a).argmax(axis=1)
+
+
 def bytes_of(a):
     assert a.max() > 1
     return halves(a / 255)
@@ -195,7 +199,7 @@ def test_the_table_the_summary_and_the_picture_of_the_first_images(folder: Path)
     assert shown["drawn"] == "slgh-attack.png"
     assert (folder / "slgh-attack.png").read_bytes()[:4] == b"\x89PNG"
     rows = [line.split() for line in result.stdout.splitlines() if " failed " in line]
-    assert [row[:6] for row in rows] == [["0", "7", "7", "failed", "63", "-"], ["1", "2", "2", "failed", "63", "-"]]
+    assert [row[:5] for row in rows] == [["0", "7", "failed", "63", "-"], ["1", "2", "failed", "63", "-"]]
 
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
@@ -265,7 +269,8 @@ def test_other_weights_and_images_that_are_misclassified(folder: Path) -> None:
     wrong = np.flatnonzero(labels != first)[:2]
     result = run("--weights", "w.safetensors", "--ids", ",".join(map(str, wrong)), *SHORT_ATTACK)
     assert result.exit_code == 2
-    assert result.stdout.count(Outcome.MISCLASSIFIED.value) >= 2
+    assert len([line for line in result.stdout.splitlines() if line.split()[2:4] == ["→", str(first)]]) == 2
+    assert f"2 of 2: {Outcome.MISCLASSIFIED.value}." in result.stdout
     assert result.stderr == (
         "error: no image was attacked: the model misclassifies all of them from the start.\ntip: Choose other images.\n"
     )
@@ -314,13 +319,15 @@ def test_ones_own_model_is_fooled(arguments: list[str], folder: Path) -> None:
     assert_allclose(kept["originals"] / high, IMAGES, atol=1 / 255)
     found = json.loads((folder / "found" / "attack.json").read_text())
     change = np.linalg.norm((kept["images"].astype(float) - kept["originals"]).reshape(5, -1) / high, axis=1)
-    assert_allclose(column(found, "l2"), change, rtol=1e-4)
+    assert_allclose(column(found, "distance"), change, rtol=1e-4)
     assert column(found, "id") == (list(range(10, 15)) if high == 255 else list(range(5)))
     assert {file.name for file in (folder / "found").iterdir()} == {
         "images.npz",
         "attack.json",
         "images.png",
         "curves.png",
+        "success.png",
+        "report.html",
     }
 
 
@@ -351,6 +358,242 @@ def test_without_a_success_quiet_prints_nan() -> None:
     assert run(*OWN, *QUICK, "--max-iter", "1", "--quiet").stdout == "0 5 nan nan\n"
 
 
+# --- norms, labels, and the report
+
+WALK = ["--max-queries", "300", "--seed", "0"]
+
+
+def test_a_norm_and_an_eps_reach_the_library() -> None:
+    found = attack(*OWN, *WALK, "--norm", "linf")
+    expected = library(halves, IMAGES, LABELS, norm="linf", max_queries=300, seed=0)
+    assert (found["norm"], found["eps"]) == ("linf", None)
+    assert_array_equal(column(found, "distance"), expected.distance)
+    assert found["summary"]["fooled"] == 5
+    eps = float(np.median(expected.distance))
+    limited = attack(*OWN, *WALK, "--norm", "linf", "--eps", str(eps))
+    assert limited["eps"] == eps
+    assert limited["summary"]["fooled"] == 3
+    assert limited["curves"]["by_queries"][-1]["success"] == 0.6
+
+
+def halves(a: Any) -> Any:
+    left, right = a[..., :2].sum(axis=(1, 2, 3)), a[..., 2:].sum(axis=(1, 2, 3))
+    return 5 * np.stack([left - right, right - left], axis=1)
+
+
+def test_labels_are_enough() -> None:
+    found = attack("--model", "mine.py:sides", "--inputs", "both.npz", *WALK, "--outputs", "labels")
+    assert found["outputs"] == "labels"
+    assert found["summary"]["fooled"] == 6
+    assert max(column(found, "queries")) <= 300
+
+
+@pytest.fixture(autouse=True)
+def both(folder: Path) -> None:
+    """Write images of both classes, since a walk by labels starts at one of another class."""
+    np.savez(folder / "both.npz", images=np.concatenate([IMAGES, 1 - IMAGES[:1]]), labels=[0] * 5 + [1])
+
+
+def test_a_walk_that_has_used_its_queries_has_come_to_its_planned_end() -> None:
+    result = run(*OWN, *WALK)
+    assert result.exit_code == 0
+    assert block(result.stdout)["status"] == "5 of 5: success. 5 of 5: The queries are used up."
+    assert run(*OWN, *WALK, "--max-iter", "1000").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "headings"),
+    [
+        ([], ["L2²", "L2"]),
+        (["--norm", "linf"], ["L∞"]),
+        (["--norm", "linf", "--eps", "0.5", "--target", "1"], ["L∞"]),
+        ([*METHOD, "--max-iter", "20"], ["L2²", "L2", "total"]),
+    ],
+    ids=["l2", "linf", "eps", "a method of the paper"],
+)
+def test_the_columns_fit_the_norm_and_80_columns(
+    more: list[str], headings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    result = run(*OWN, *(WALK if "--method" not in more else ["--seed", "0"]), *more, "--out", "found")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    heading = next(line for line in lines if line.split()[:1] == ["image"])
+    assert heading.split()[-len(headings) - 1 :] == ["first", *headings]
+    unbroken = ("again", "drawn")
+    assert max(len(line) for line in lines if not line.startswith(unbroken)) <= 80
+
+
+def test_the_classes_of_cifar10_fit_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "width", 80)
+    result = run("--data", "cifar10", "--images", "8", "--max-queries", "60", "--seed", "0")
+    rows = [line.split() for line in result.stdout.splitlines() if line[:8].strip().isdecimal()]
+    assert len(rows) == 8, result.stdout
+
+
+def test_the_report_has_the_curves_and_stands_alone(folder: Path) -> None:
+    result = run(*OWN, *WALK, "--out", "found")
+    assert "Success by number of queries" in result.stdout
+    found = json.loads((folder / "found" / "attack.json").read_text())
+    rows = found["curves"]["by_queries"]
+    assert [row["queries"] for row in rows] == [100, 200, 300]
+    assert rows[-1]["success"] == 1.0
+    assert_allclose(rows[-1]["median_distance"], np.median(column(found, "distance")))
+    assert_allclose(rows[-1]["median_distortion"], np.median(column(found, "distortion")))
+    assert (np.diff([row["median_distance"] for row in rows]) <= 0).all()
+    assert_allclose(found["curves"]["by_distance"]["distance"], sorted(column(found, "distance")))
+    assert found["curves"]["by_distance"]["success"] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    page = (folder / "found" / "report.html").read_text()
+    for text in (
+        "Robustness report: mine.py:halves",
+        "at most 300 queries per image",
+        "smallest L2 distance; any wrong class; the model returns logits",
+        "0 % (0 of 5), an upper bound",
+        "slgh attack --model mine.py:halves --inputs mine.npz --max-queries 300 --seed 0",
+        "An attack gives an upper bound of the robustness, never a lower one.",
+        "data:image/png;base64,",
+        "data:image/svg+xml;base64,",
+    ):
+        assert text in page, text
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_without_a_success_the_report_says_so(folder: Path) -> None:
+    assert run(*OWN, *WALK, "--eps", "1e-6", "--out", "found").exit_code == 0
+    found = json.loads((folder / "found" / "attack.json").read_text())
+    assert [row["success"] for row in found["curves"]["by_queries"]] == [0, 0, 0]
+    assert "fooled the model on 0 of 5 images (0 %)" in (folder / "found" / "report.html").read_text()
+
+
+def test_images_that_are_all_misclassified_have_no_report(folder: Path) -> None:
+    np.savez(folder / "wrong.npz", images=IMAGES, labels=LABELS + 1)
+    result = run("--model", "mine.py:halves", "--inputs", "wrong.npz", *WALK, "--out", "found")
+    assert result.exit_code == 2
+    assert json.loads((folder / "found" / "attack.json").read_text())["curves"] is None
+    assert not (folder / "found" / "report.html").exists()
+
+
+# --- folders of images
+
+
+def write_image(file: Path, image: Any, **options: Any) -> None:
+    from PIL import Image
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.asarray(image)).save(file, **options)
+
+
+def bright_half(side: int, channels: int | None = None, seed: int = 0) -> Any:
+    """Return an image of bytes whose left or right half is brighter."""
+    image = np.random.default_rng(seed).integers(90, 110, (4, 4) if channels is None else (4, 4, channels))
+    image[:, 2 * side : 2 * side + 2] += 40
+    return image.astype(np.uint8)
+
+
+FOLDER = ["--model", "mine.py:halves", "--inputs", "photos"]
+
+
+@pytest.mark.parametrize("names", [("0", "1"), ("left", "right")], ids=["numbers", "names"])
+def test_the_classes_of_image_files_are_their_subfolders(names: tuple[str, str], folder: Path) -> None:
+    for side, name in enumerate(names):
+        write_image(folder / "photos" / name / "b.png", bright_half(side))
+        write_image(folder / "photos" / name / "a.PNG", bright_half(side, seed=1))
+    (folder / "photos" / names[0] / "notes.txt").write_text("not an image")
+    found = attack(*FOLDER, *WALK)
+    assert column(found, "file") == [f"{name}/{file}" for name in names for file in ("a.PNG", "b.png")]
+    assert column(found, "label") == column(found, "before") == [0, 0, 1, 1]
+    assert found["classes"] == (None if names[0] == "0" else ["left", "right"])
+    assert found["summary"]["fooled"] == 4
+    one = attack(*FOLDER, *WALK, "--ids", "3", "--target", names[0])
+    assert (column(one, "file"), one["target"]) == ([f"{names[1]}/b.png"], 0)
+
+
+def test_the_classes_of_image_files_are_listed(folder: Path) -> None:
+    for side in (0, 1):
+        write_image(folder / "photos" / f"{side}.png", bright_half(side, 3))
+    (folder / "photos" / "labels.csv").write_text("label,file\nright,1.png\n0, 0.png\n")
+    (folder / "photos" / "classes.txt").write_text("left\nright\n")
+    result = run(*FOLDER, *WALK, "--out", "found")
+    assert result.exit_code == 0, result.output
+    found = json.loads((folder / "found" / "attack.json").read_text())
+    assert column(found, "file") == ["1.png", "0.png"]
+    assert column(found, "before") == [1, 0]
+    assert "right → left" in result.stdout
+    with np.load(folder / "found" / "images.npz") as file:
+        assert file["originals"].shape == (2, 3, 4, 4)
+        assert_allclose(file["originals"][1], bright_half(0, 3).transpose(2, 0, 1) / 255, rtol=1e-6)
+
+
+def test_channels_can_be_last_and_pixels_scaled(folder: Path) -> None:
+    (folder / "last.py").write_text(
+        "def model(a):\n    assert a.shape[1:] == (4, 4, 3) and a.max() > 1\n"
+        "    return (a / 255).mean(axis=(1, 3))[:, 1:3] * 9\n"
+    )
+    write_image(folder / "photos" / "0" / "a.png", bright_half(0, 3))
+    options = ["--model", "last.py:model", "--inputs", "photos", "--channels", "last", "--pixels", "0,255"]
+    assert attack(*options, *WALK)["summary"]["fooled"] == 1
+
+
+def test_gray_and_colored_files_are_read_as_colored_ones(folder: Path) -> None:
+    write_image(folder / "photos" / "0" / "gray.png", bright_half(0))
+    write_image(folder / "photos" / "0" / "opaque.png", np.dstack([bright_half(0, 3), np.full((4, 4), 255, np.uint8)]))
+    write_image(folder / "photos" / "1" / "color.jpg", bright_half(1, 3), quality=95)
+    assert attack(*FOLDER, *WALK)["summary"]["attacked"] == 3
+
+
+BAD_FOLDERS = {
+    "empty": ({}, "photos has no images in subfolders. Put PNG or JPEG files"),
+    "broken": ({"0/a.png": b"\x89PNG no"}, "photos/0/a.png is not a complete PNG or JPEG image"),
+    "half": ({"0/a.png": "half"}, "photos/0/a.png is not a complete PNG or JPEG image"),
+    "two sizes": ({"0/a.png": (4, 4), "0/b.png": (4, 5)}, "must have one size, got 4 x 4 and 5 x 4 pixels."),
+    "transparent": ({"0/a.png": (4, 4, 4)}, "photos/0/a.png is transparent."),
+    "sixteen bits": ({"0/a.png": "deep"}, "Write it with 8 bits per channel."),
+    "columns": ({"labels.csv": b"name,label\n", "a.png": (4, 4)}, "labels.csv lacks the column file."),
+    "nothing listed": ({"labels.csv": b"file,label\n"}, "labels.csv lists no images."),
+    "no such file": ({"labels.csv": b"file,label\nb.png,0\n"}, "lists 'b.png', which is not a file in photos."),
+    "a file elsewhere": (
+        {"labels.csv": b"file,label\n../mine.png,0\n"},
+        "lists '../mine.png', which is outside of photos.",
+    ),
+    "another format": ({"0/a.png": b"BM" + bytes(60)}, "photos/0/a.png is not a complete PNG or JPEG image"),
+    "bytes": ({"labels.csv": b"\xff\xfe\x00"}, "labels.csv cannot be read"),
+    "unknown class": (
+        {"labels.csv": b"file,label\na.png,cat\n", "a.png": (4, 4), "classes.txt": b"dog\n"},
+        "the class 'cat' of a.png is not in classes.txt.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FOLDERS)
+def test_folders_that_cannot_be_read_are_refused(name: str, folder: Path) -> None:
+    files, message = BAD_FOLDERS[name]
+    (folder / "photos").mkdir()
+    for place, content in cast(dict[str, Any], files).items():
+        file = folder / "photos" / place
+        file.parent.mkdir(exist_ok=True)
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+        elif isinstance(content, tuple):
+            write_image(file, np.full(content, 100, np.uint8))
+        elif content == "deep":
+            write_image(file, np.full((4, 4), 1000, np.uint16))
+        else:
+            write_image(file, np.random.default_rng(0).integers(0, 255, (64, 64), np.uint8))
+            file.write_bytes(file.read_bytes()[:2000])
+    result = run(*FOLDER, *WALK)
+    assert result.exit_code == 2, result.output
+    assert message in error_message(result.stderr)
+
+
+def test_a_missing_pillow_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_image(folder / "photos" / "0" / "a.png", bright_half(0))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    result = run(*FOLDER, *WALK)
+    assert result.exit_code == 2
+    assert 'needs Pillow: pip install "slgh[images]"' in result.stderr
+
+
 # --- refused input
 
 BAD = {
@@ -375,12 +618,15 @@ BAD = {
     "folder without the set": (["--folder", "."], "lacks t10k-images-idx3-ubyte(.gz)"),
     "folder and download": (["--folder", ".", "--download"], "Got both --folder and --download"),
     "weights that are none": (["--weights", "no.safetensors"], "--weights must be a file, got 'no.safetensors'"),
-    "weights of another kind": (["--weights", "mine.py"], "--weights must be a safetensors file or an .npz, whole"),
+    "weights of another kind": (
+        ["--weights", "mine.py"],
+        "--weights must be a safetensors file or an .npz, and complete",
+    ),
     "unknown device": (["--device", "gpu"], "--device must be cpu, or cuda if available; 'gpu' failed"),
     "a module in training mode": (["--model", "mine.py:learning", "--inputs", "mine.npz"], "in training mode"),
     "device of a function": ([*OWN, "--device", "cpu"], "--device is for PyTorch modules"),
     "unknown method": (["--method", "slgh_r"], "--method must be one of 'auto', 'zosgd', 'zoadamm'"),
-    "unknown parameter": (["--set", "momentum=1"], "`momentum` is not a parameter of 'auto'"),
+    "unknown parameter": (["--set", "momentum=1"], "`momentum` is not a parameter of"),
     "set of an option": (["--set", "pixels=1"], "--set pixels: pixels is not a hyperparameter. Pass --pixels."),
     "set of what is not here": (["--set", "labels=1"], "--set labels: labels is not a hyperparameter"),
     "gamma above 1": (["--method", "zoslgh_r", "--gamma", "1.5"], "--gamma must lie in (0, 1), got --gamma 1.5."),
@@ -390,7 +636,7 @@ BAD = {
     "negative seed": (["--seed", "-1"], "--seed must be an integer >= 0"),
     "inputs without a model": (["--inputs", "mine.npz"], "--inputs is for --model"),
     "pixels without a model": (["--pixels", "0,1"], "--pixels is for --model"),
-    "a model without images": (["--model", "mine.py:halves"], "either --inputs FILE.npz or --data"),
+    "a model without images": (["--model", "mine.py:halves"], "either --inputs or --data; got neither."),
     "a model with both": ([*OWN, "--data", "mnist"], "got both"),
     "weights of a model": ([*OWN, "--weights", "w"], "--weights is for the networks of slgh"),
     "folder of inputs": ([*OWN, "--folder", "."], "--folder is for --data"),
@@ -410,10 +656,26 @@ BAD = {
     ),
     "logits as probabilities": ([*OWN, "--outputs", "probabilities"], "pass --outputs logits"),
     "unknown outputs": (
-        [*OWN, "--outputs", "labels"],
-        "--outputs must be one of 'logits', 'probabilities'; got --outputs labels.",
+        [*OWN, "--outputs", "words"],
+        "--outputs must be one of 'logits', 'probabilities', 'labels'; got --outputs words.",
     ),
-    "no such inputs": (["--model", "mine.py:halves", "--inputs", "no.npz"], "--inputs: there is no file 'no.npz'."),
+    "scores as labels": ([*OWN, "--outputs", "labels"], "--model must return one class per image"),
+    "labels as scores": (["--model", "mine.py:sides", "--inputs", "mine.npz"], "--model must return one row of logits"),
+    "labels in the maximum norm": (
+        ["--model", "mine.py:sides", "--inputs", "mine.npz", "--outputs", "labels", "--norm", "linf"],
+        "--norm must be one of 'l2'; got --norm linf.",
+    ),
+    "unknown norm": ([*OWN, "--norm", "l1"], "--norm must be one of 'l2', 'linf'; got --norm l1."),
+    "norm of a method": ([*OWN, *METHOD, "--norm", "linf"], "--norm is for --method auto"),
+    "eps of a homotopy": ([*OWN, "--t1", "0.1", "--eps", "1"], "--eps is for --method auto"),
+    "eps of nothing": ([*OWN, "--eps", "0"], "--eps must be a finite number above 0"),
+    "eps of words": ([*OWN, "--eps", "small"], "--eps must be a number, got 'small'."),
+    "channels of an array": ([*OWN, "--channels", "last"], "--channels is for a folder of image files."),
+    "channels without a model": (["--channels", "last"], "--channels is for --model"),
+    "no such inputs": (
+        ["--model", "mine.py:halves", "--inputs", "no.npz"],
+        "--inputs: there is no file or folder 'no.npz'.",
+    ),
     "inputs of another kind": (
         ["--model", "mine.py:halves", "--inputs", "mine.py"],
         "mine.py is not a complete .npz file of numbers. Write",
@@ -515,7 +777,8 @@ def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["--images", "1"], ["train", "--out", "w.safetensors"]):
         result = run(*arguments)
         assert result.exit_code == 2, result.output
-        assert 'PyTorch: pip install "slgh[attack]"' in result.stderr
+        assert "needs PyTorch." in result.stderr
+        assert 'pip install "slgh[attack]"' in result.stderr
         assert error_message(result.stderr)
 
 
@@ -545,7 +808,8 @@ def test_being_cut_short_is_exit_code_3() -> None:
 def test_answers_that_are_not_finite_end_in_their_outcome() -> None:
     result = run("--model", "mine.py:nan_later", "--inputs", "mine.npz", *QUICK)
     assert result.exit_code == 4
-    assert result.stdout.count(Outcome.NONFINITE.value) >= 5
+    assert len([line for line in result.stdout.splitlines() if line.split()[2:4] == ["not", "finite"]]) == 5
+    assert f"5 of 5: {Outcome.NONFINITE.value}." in result.stdout
 
 
 def test_ctrl_c_gives_what_there_is(folder: Path) -> None:
@@ -571,8 +835,9 @@ def test_a_folder_holds_images_figures_and_pictures(folder: Path) -> None:
     result = run(*OWN, *QUICK, "--out", "here/found")
     shown = block(result.stdout)
     assert shown["written"] == "here/found/images.npz, here/found/attack.json"
-    assert shown["drawn"] == "here/found/images.png, here/found/curves.png"
-    for name in shown["drawn"].split(", "):
+    names = [f"here/found/{name}" for name in ("images.png", "success.png", "curves.png", "report.html")]
+    assert shown["drawn"].split(", ") == names
+    for name in names[:3]:
         assert (folder / name).read_bytes()[:4] == b"\x89PNG"
     assert not list(folder.glob("*.png"))
 

@@ -223,11 +223,18 @@ def test_a_result_is_drawn_with_ids_classes_and_outcomes() -> None:
     assert [ax.get_title() for ax in figure.axes[::3]] == ["7: left", "8: right", "9: left"]
     assert [ax.get_title() for ax in figure.axes[1::3]] == ["→ right", "", "→ right"]
     assert "not attacked" in figure.axes[4].texts[0].get_text().replace("\n", " ")
-    assert figure.axes[2].get_xlabel() == f"$L_2$ {found.l2[0]:.3g}"
+    assert figure.axes[2].get_xlabel() == f"$L_2$ {found.distance[0]:.3g}"
     assert_allclose(drawn(figure.axes[1]).get_array(), found.images[0, 0])
     few = attack_images(found, IMAGES, most=2, title="halves")
     assert len(few.axes) == 6
     assert few.get_suptitle() == "halves (the first 2 of 3)"
+
+
+def test_labels_fit_the_norm() -> None:
+    found = dataclasses.replace(fool(IMAGES), norm="linf")
+    assert attack_images(found, IMAGES).axes[2].get_xlabel() == f"$L_\\infty$ {found.distance[0]:.3g}"
+    assert attack_curves(found).axes[0].get_ylabel() == "$L_\\infty$ distortion"
+    assert attack_curves(fool(IMAGES)).axes[0].get_ylabel() == "squared $L_2$ distortion"
 
 
 def test_other_originals_are_refused() -> None:

@@ -50,8 +50,9 @@ def attack(options: AttackOptions) -> int:
         attacked=attacked,
         found=found,
         params=params,
-        seed=arguments.get("seed", found.runs[0].seed if found.runs else 0),
+        seed=arguments.get("seed", 0 if found.run is None else found.run.seed),
         seconds=time.monotonic() - begun,
         notes=tuple(notes),
+        max_queries=arguments.get("max_queries"),
     )
     return report(finished, output)

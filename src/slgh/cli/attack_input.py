@@ -10,29 +10,34 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import slgh
+from slgh import checks
 from slgh.attack import model as model_module
 from slgh.checks import ArgumentError
 from slgh.cli.declaration import refuse
 from slgh.cli.errors import fail
+from slgh.cli.image_folder import read_folder
 from slgh.cli.options import AttackOptions
 from slgh.cli.parameters import fields_of
 from slgh.cli.parse import read_numbers
 from slgh.cli.user_code import failed, load
 from slgh.paper.attack.settings import METHODS as PAPER_METHODS
 from slgh.paper.attack.settings import PAPER
-from slgh.paper.networks.datasets import DATASETS, ImageSet, shipped_images
+from slgh.paper.networks.datasets import DATASETS, shipped_images
 from slgh.paper.networks.image_files import load_images
 
 NETWORK_PIXELS = (-0.5, 0.5)
 """Range of the pixels that the networks of slgh take."""
 
 ARRAYS = ("images", "labels")
+
+CHANNELS = ("first", "last")
+"""Orders of the axes of image files: (N, C, H, W), the default, and (N, H, W, C)."""
 
 DEFAULT_DATA = "mnist"
 DEFAULT_IMAGES = 4
@@ -61,6 +66,8 @@ class AttackInput:
     """Names of the classes, if known."""
     wanted: int | None
     """Target class. None: any wrong class."""
+    files: tuple[str, ...] | None = None
+    """Files of the images, if each has its own."""
 
     @property
     def d(self) -> int:
@@ -68,23 +75,35 @@ class AttackInput:
         return int(np.prod(self.images.shape[1:]))
 
     def name(self, label: int) -> str:
-        """Return the name of a class."""
-        return str(label) if self.classes is None else self.classes[label]
+        """Return the name of a class. The model may know more classes than have names."""
+        return str(label) if self.classes is None or label >= len(self.classes) else self.classes[label]
+
+
+class GivenImages(NamedTuple):
+    """The user's images (N, ...), with classes and ids (N,), and the names of the classes and files, if known."""
+
+    images: NDArray[Any]
+    labels: NDArray[Any]
+    ids: NDArray[Any]
+    classes: tuple[str, ...] | None = None
+    files: tuple[str, ...] | None = None
 
 
 def read_input(options: AttackOptions) -> AttackInput:
     """Return the images and the model, and refuse options that contradict each other."""
     _refuse_contradictions(options)
+    files = None
     if options.inputs is not None:
-        images, labels, ids = _read_inputs(options.inputs)
-        pixels, classes = _read_pixels(options.pixels), None
-        about, title = f"of {options.inputs}", options.inputs.name
+        pixels = _read_pixels(options.pixels)
+        images, labels, ids, classes, files = _read_inputs(options, options.inputs, pixels)
+        about, title = f"of {options.inputs}", options.inputs.resolve().name
     else:
         data = read_data(options.data)
         shipped = options.folder is None and not options.download
         all_images = shipped_images(data) if shipped else load_images(data, "test", options.folder)
         pixels = NETWORK_PIXELS if options.model is None else _read_pixels(options.pixels)
-        images, labels, ids = _scaled(all_images, pixels), all_images.labels, all_images.ids
+        images = all_images.pixels() if pixels == NETWORK_PIXELS else _scaled(all_images.images, pixels)
+        labels, ids = all_images.labels, all_images.ids
         classes, title = DATASETS[data].classes, DATASETS[data].title
         about = f"of the test set of {title}"
     wanted = _read_target(options.target, classes)
@@ -103,18 +122,19 @@ def read_input(options: AttackOptions) -> AttackInput:
         outputs=options.outputs or "logits",
         classes=classes,
         wanted=wanted,
+        files=None if files is None else tuple(files[i] for i in rows),
     )
 
 
 def _refuse_contradictions(options: AttackOptions) -> None:
     if options.model is None:
         because = "is for --model, and not for the networks of slgh. Pass --model FILE.py:NAME."
-        refuse(options, "inputs", "pixels", "outputs", because=because)
+        refuse(options, "inputs", "pixels", "outputs", "channels", because=because)
     else:
         refuse(options, "weights", because="is for the networks of slgh, and not for --model. Remove it.")
         if (options.inputs is None) == (options.data is None):
             given = "got both" if options.data else "got neither"
-            fail(f"--model needs images, either --inputs FILE.npz or --data; {given}.")
+            fail(f"--model needs images, either --inputs or --data; {given}.")
     if options.inputs is not None:
         refuse(options, "folder", "download", because="is for --data, and not for --inputs. Remove it.")
     if options.folder is not None and options.download:
@@ -133,19 +153,30 @@ def read_data(name: str | None) -> str:
     return name
 
 
-def _scaled(images: ImageSet, pixels: tuple[float, float]) -> NDArray[np.float32]:
-    """Return the images with pixels scaled to the range of the model."""
-    if pixels == NETWORK_PIXELS:
-        return images.pixels()
+def _scaled(images: NDArray[np.uint8], pixels: tuple[float, float]) -> NDArray[np.float32]:
+    """Return images of bytes with pixels scaled to the range of the model."""
     low, high = map(np.float32, pixels)
-    scaled: NDArray[np.float32] = images.images.astype(np.float32) / np.float32(255) * (high - low) + low
+    scaled: NDArray[np.float32] = images.astype(np.float32) / np.float32(255) * (high - low) + low
     return scaled.clip(low, high)
 
 
-def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return images, labels and ids of the user's file. By default, ids count from 0."""
+def _read_inputs(options: AttackOptions, place: Path, pixels: tuple[float, float]) -> GivenImages:
+    """Return the images of the user's folder or .npz file."""
+    if not place.is_dir():
+        refuse(options, "channels", because="is for a folder of image files. Remove it.")
+        return _read_arrays(place)
+    found = read_folder(place)
+    order = options.channels or CHANNELS[0]
+    checks.choice("channels", order, CHANNELS)
+    images = _scaled(found.images, pixels)
+    images = images if order == "first" else np.ascontiguousarray(images.transpose(0, 2, 3, 1))
+    return GivenImages(images, found.labels, np.arange(len(images)), found.classes, found.files)
+
+
+def _read_arrays(file: Path) -> GivenImages:
+    """Return images, labels and ids of the user's .npz file. By default, ids count from 0."""
     if not file.is_file():
-        fail(f"--inputs: there is no file {str(file)!r}.")
+        fail(f"--inputs: there is no file or folder {str(file)!r}.")
     try:
         with open(file, "rb") as handle:
             found = np.load(handle, allow_pickle=False)
@@ -165,7 +196,7 @@ def _read_inputs(file: Path) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         if column.shape != images.shape[:1] or column.dtype.kind not in "iu":
             got = f"{column.dtype} of shape {column.shape}"
             fail(f"--inputs: {name} must be {len(images)} integers, one per image; got {got}.")
-    return images, labels, ids
+    return GivenImages(images, labels, ids)
 
 
 def _read_pixels(text: str | None) -> tuple[float, float]:

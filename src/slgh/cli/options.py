@@ -302,10 +302,15 @@ class AttackOptions(RunOptions, DataOptions):
 
     slgh attack --data mnist --images 4
 
-    slgh attack --model mine.py:network --inputs mine.npz --pixels 0,255 --max-queries 5000 --out found
+    slgh attack --model mine.py:network --inputs photos --max-queries 5000 --out found
+
+    slgh attack --model mine.py:network --inputs mine.npz --norm linf --eps 0.03
+
+    With --out FOLDER, a report is written: a page with the success by queries
+    and by distance, pictures, the images, and JSON.
 
     With --quiet, one line is printed: images fooled, images attacked, median
-    queries to the first success, and mean L2 norm of the changes.
+    queries to the first success, and mean norm of the changes.
     """
 
     images: int | None = option("N", "Attack the first N images. By default 4, or all of --inputs.", ATTACKED)
@@ -320,13 +325,25 @@ class AttackOptions(RunOptions, DataOptions):
         ATTACKED,
         Role.CODE,
     )
-    inputs: Path | None = option("FILE", "Images for --model: an .npz with images (N, ...) and labels (N,).", ATTACKED)
+    inputs: Path | None = option(
+        "PATH",
+        "Images for --model: an .npz with images (N, ...) and labels (N,), or a folder of PNG and JPEG files, with a "
+        "subfolder per class or a labels.csv with the columns file,label.",
+        ATTACKED,
+    )
+    channels: str | None = option(
+        "WHERE",
+        "Axis of the channels that --model takes from image files: first (the default), (N, C, H, W), or last.",
+        ATTACKED,
+        choices=("first", "last"),
+    )
     pixels: str | None = option("LOW,HIGH", "Range of the pixels that --model takes. By default 0,1.", ATTACKED)
     outputs: str | None = option(
         "NAME",
-        "What --model returns, of shape (N, classes): logits (the default) or probabilities.",
+        "What --model returns: logits (the default) or probabilities, of shape (N, classes), or labels, the predicted "
+        "classes (N,).",
         ATTACKED,
-        choices=("logits", "probabilities"),
+        choices=("logits", "probabilities", "labels"),
     )
     model_batch_size: int | None = option("N", "Images per call of the model.", ATTACKED, Role.ARGUMENT)
     batch_size: int | None = option("N", "Images attacked at the same time.", ATTACKED, Role.ARGUMENT)
@@ -338,6 +355,20 @@ class AttackOptions(RunOptions, DataOptions):
         Role.ARGUMENT,
         default="auto",
         choices=ATTACK_METHODS,
+    )
+    norm: str = option(
+        "NAME",
+        "Distance that auto minimizes: l2 (the default), or linf, the largest change of a pixel.",
+        METHOD,
+        Role.ARGUMENT,
+        default="l2",
+        choices=("l2", "linf"),
+    )
+    eps: float | None = option(
+        "NUMBER",
+        "Largest distance of a success, in units of the pixels. By default there is no limit.",
+        METHOD,
+        Role.ARGUMENT,
     )
     gamma: float | None = option("RATIO", "Factor of t per iteration.", METHOD)
     step: float | None = option("STEP", "Step size of x.", METHOD)
@@ -363,13 +394,13 @@ class AttackOptions(RunOptions, DataOptions):
     )
     run: Path | None = option(
         "FILE",
-        "Keep the run in this file, and a long one in a second file beside it. Repeat the command to resume it.",
+        "Keep the run in this file. Repeat the command to resume it.",
         OUTPUT,
         argument="checkpoint",
     )
     out: Path | None = option(
         "FOLDER",
-        "Write the images, results and pictures to this folder. Files of an earlier attack are replaced.",
+        "Write a report to this folder: a page, pictures, images and JSON. Files of an earlier attack are replaced.",
         OUTPUT,
     )
     plot: Path | None = option(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from slgh.attack import AttackResult
+    from slgh.attack.boundary.projection import Norm
 
 COLUMNS = 8
 """Maximum number of images side by side."""
@@ -28,6 +29,10 @@ CELL_WIDTHS = (0.85, 1.3)
 
 MIN_WIDTH = 5.0
 """Minimum width of the figure, whose title has to fit, in inches."""
+
+NORM_SYMBOLS = {"l2": "$L_2$", "linf": "$L_\\infty$"}
+
+DISTORTIONS = {"l2": "squared $L_2$ distortion", "linf": "$L_\\infty$ distortion"}
 
 ROWS = ("original", "adversarial", "difference")
 
@@ -74,7 +79,7 @@ def attack_images(
         success=found.success[:n],
         above=labels[:n],
         between=results[:n],
-        below=[f"$L_2$ {norm:.3g}" for norm in found.l2[:n]],
+        below=[f"{NORM_SYMBOLS[found.norm]} {far:.3g}" for far in found.distance[:n]],
     )
     return compare(it, title=title if n == B or title is None else f"{title} (the first {n} of {B})")
 
@@ -100,6 +105,7 @@ def attack_curves(
         ends=found.queries,
         first=found.queries_to_success,
         labels=[f"{labels[i]} {results[i]}" if ok else labels[i] for i, ok in enumerate(found.success)],
+        norm=found.norm,
     )
     return curves(it, title=title)
 
@@ -235,6 +241,8 @@ class AttackTrace:
         (B,), queries until the first success; negative if there was none.
     labels
         Names of the images.
+    norm
+        The norm of the distortion, which is squared for "l2".
     """
 
     queries: NDArray[Any]
@@ -243,11 +251,12 @@ class AttackTrace:
     ends: NDArray[Any]
     first: NDArray[Any]
     labels: Sequence[str]
+    norm: Norm = "l2"
 
 
 @style()
 def curves(it: AttackTrace, *, title: str | None = None) -> Figure:
-    """Draw the squared distortion and the margin over the queries: a line per image, a dot at its first success.
+    """Draw the distortion and the margin over the queries: a line per image, a dot at its first success.
 
     Up to seven images have colors and names; of more, those that were never fooled are gray.
     """
@@ -267,7 +276,7 @@ def curves(it: AttackTrace, *, title: str | None = None) -> Figure:
             if it.first[i] >= 0:
                 at = int(np.searchsorted(queries, it.first[i]).clip(0, len(queries) - 1))
                 ax.plot(queries[at], values[at], "o", color=color, markersize=4)
-    left.set(xlabel="queries", ylabel="squared $L_2$ distortion", ylim=(0, None))
+    left.set(xlabel="queries", ylabel=DISTORTIONS[it.norm], ylim=(0, None))
     right.set(xlabel="queries", ylabel="margin in log odds")
     right.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     place: dict[str, Any] = {"xytext": (0, -5), "textcoords": "offset points", "ha": "right", "va": "top"}

@@ -23,6 +23,12 @@ from slgh.plotting.table import Table
 REPLAYED = 400
 """Maximum number of iterations of a path in the replay."""
 
+ABOUT_HOMOTOPY = (
+    "Gaussian homotopy minimizes f through F(x, t) = E f(x + t u), u ~ N(0, I), which is f smoothed with radius t. At "
+    "a large t only the overall shape of f remains. At t = 0, F is f. The methods shrink t while they descend in x."
+)
+"""Default introduction of a page."""
+
 GOOD, BAD = ("match", "within interval"), ("differs",)
 """Table cells that get a mark: these words, alone or before a colon."""
 
@@ -47,6 +53,8 @@ class Section:
 
     name: str
     title: str
+    texts: tuple[str, ...] = ()
+    """Paragraphs below the title."""
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     explorer: Explorer | None = None
@@ -112,14 +120,20 @@ def _explorer_of(F: Any, paths: Sequence[Path], title: str, minimizers: Any) -> 
 
 
 def write_page(
-    file: str | os.PathLike[str], title: str, sections: Sequence[Section], links: Sequence[Link] = ()
+    file: str | os.PathLike[str],
+    title: str,
+    sections: Sequence[Section],
+    links: Sequence[Link] = (),
+    about: str = ABOUT_HOMOTOPY,
 ) -> None:
     """Write the page atomically."""
-    write_text(file, render_page(title, sections, links))
+    write_text(file, render_page(title, sections, links, about))
 
 
-def render_page(title: str, sections: Sequence[Section], links: Sequence[Link] = ()) -> str:
-    """Return the page as HTML. Titles, labels and cells are plain text and are escaped."""
+def render_page(
+    title: str, sections: Sequence[Section], links: Sequence[Link] = (), about: str = ABOUT_HOMOTOPY
+) -> str:
+    """Return the page as HTML. Titles, texts, labels and cells are plain text and are escaped."""
     try:
         import jinja2
     except ImportError as missing:
@@ -132,6 +146,7 @@ def render_page(title: str, sections: Sequence[Section], links: Sequence[Link] =
     explorers = any(section.explorer is not None for section in sections)
     return environment.from_string(_asset("page.html.j2")).render(
         title=title,
+        about=about,
         links=links,
         reproduced=tuple(map(sum, zip(*counts, strict=True))),
         sections=list(zip(anchors([section.name for section in sections]), sections, strict=True)),
