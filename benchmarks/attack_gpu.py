@@ -1,9 +1,13 @@
 """Time an iteration of the attack on a GPU, and compare it with the peak rate of the chip, kernel by kernel.
 
-    python benchmarks/attack_gpu.py            needs CUDA; prints Markdown
+    python benchmarks/attack_gpu.py                         needs CUDA; prints Markdown
+    python benchmarks/attack_gpu.py --first-call            times the first call on an ImageNet network, stage by stage
 
 With B images and M directions, an iteration evaluates the network on B * (M + 1) images. The time of a shorter run is
 subtracted, so that capturing the graph does not count.
+
+`--first-call` must run in a fresh process: libraries are loaded and kernels compiled once. Each stage contains what the
+stages before it have not done. `--photographs` is as in attack_peers.py.
 """
 
 from __future__ import annotations
@@ -11,9 +15,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from attack_study.problems import efficientnet, read_photographs
 from torch.profiler import ProfilerActivity, profile
 
 from slgh.attack import attack
@@ -72,8 +80,8 @@ def iteration_ms(name: str, net: Network, B: int, M: int, n: int = 1500) -> floa
         found = attack(
             net, pixels, images.labels[:B], pixels=(-0.5, 0.5), stop="end", max_iter=iterations, seed=0, **params
         )
-        assert len(found.runs) == 1
-        assert found.runs[0].engine == "torch cuda graph"
+        assert found.run is not None
+        assert found.run.engine == "torch cuda graph"
         return time.perf_counter() - began
 
     seconds(50)
@@ -109,11 +117,57 @@ def slowest_kernels(name: str, net: Network, B: int, M: int, shown: int = 12) ->
     return sorted(spent.items(), key=lambda item: -item[1])[:shown]
 
 
+def first_call(B: int, iterations: int, device: str, photographs: Path | None) -> list[tuple[str, float]]:
+    """Return the seconds of the stages of a first attack on B shifted photographs of 224 x 224 pixels."""
+    stages: list[tuple[str, float]] = []
+
+    def stage(name: str, work: Callable[[], Any]) -> Any:
+        began = time.perf_counter()
+        done = work()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        stages.append((name, time.perf_counter() - began))
+        return done
+
+    stage("CUDA context", lambda: torch.zeros(1, device=device))
+    net = stage("load the network", lambda: efficientnet().to(device))
+    squares = read_photographs(photographs)
+    shifted = [np.roll(squares[i % len(squares)], (7 * i, 11 * i), axis=(1, 2)) for i in range(B)]
+    images = torch.tensor(np.stack(shifted) / np.float32(255), device=device)
+    labels = stage("network, B images", lambda: net(images).argmax(dim=1)).cpu().numpy()
+    stage("network, B images, again", lambda: net(images))
+    for again in ("", ", again"):
+        for name, options in (("without graphs", {"compiled": False}), ("with graphs", {})):
+            stage(
+                f"attack, {iterations} iterations, {name}{again}",
+                lambda options=options: attack(
+                    net, images, labels, max_iter=iterations, seed=0, history=None, **options
+                ),
+            )
+    return stages
+
+
+def show_first_call(B: int, iterations: int, device: str, photographs: Path | None) -> None:
+    """Print the stages, and the largest amount of memory in use."""
+    print(f"| stage, B = {B} | s |\n|---|---|")
+    for name, seconds in first_call(B, iterations, device, photographs):
+        print(f"| {name} | {seconds:.1f} |")
+    if device == "cuda":
+        print(f"\nLargest amount of memory reserved: {torch.cuda.max_memory_reserved() / 2**30:.1f} GiB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--first-call", action="store_true", help="time the stages of a first call")
+    parser.add_argument("--iterations", type=int, default=10, help="iterations of a first call")
+    parser.add_argument("--photographs", type=Path, help="file written by attack_peers.py photographs")
+    parser.add_argument("--device", default="cuda", help="device of a first call")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--samples", type=int, default=10)
     options = parser.parse_args()
+    if options.first_call:
+        show_first_call(options.images, options.iterations, options.device, options.photographs)
+        return
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     B, M = options.images, options.samples
     N = B * (M + 1)
