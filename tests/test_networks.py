@@ -249,7 +249,7 @@ def test_a_file_that_is_cut_short_is_refused(keras: bool, tmp_path: Path) -> Non
         save_weights(network("mnist"), file)
         content = file.read_bytes()
     file.write_bytes(content[:-1000])
-    with pytest.raises(ValueError, match=r"`weights` .*whole"):
+    with pytest.raises(ValueError, match=r"`weights` .*complete"):
         network("mnist", weights=file)
 
 
