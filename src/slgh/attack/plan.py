@@ -25,7 +25,7 @@ from slgh.method import Method
 from slgh.minimize import minimize
 from slgh.protocols import Array, Context, Watch
 from slgh.result import Result
-from slgh.schedules import Constant, Ratio
+from slgh.schedules import Budget, Constant
 from slgh.updates import Descent
 
 FIRST_PROBE = 2e-3
@@ -112,16 +112,14 @@ def plan_walk(
     walk = replace(walk, samples=samples)
     iterations = _iterations(limits, _cost(walk))
     first, last = (length * math.sqrt(d) for length in (FIRST_PROBE, LAST_PROBE))
-    gamma = (last / first) ** (1 / max(1, iterations))
     return PlannedRun(
         fun=BoundaryObjective(queried, targeted, norm),
         x0=a,
         data=(a, y, rivals),
         method=Method(
             oracle=walk,
-            schedule=Ratio(t1=first, gamma=gamma),
+            schedule=Budget(t1=first, t_end=last),
             update=Descent(step=1.0),
-            floor=last / 2,
             reports="best",
             name="boundary_walk",
         ),

@@ -50,9 +50,6 @@ MAX_DRAWN = 40
 CUT_SHORT = "Cut short: the next iteration would exceed --max-queries."
 """Message of Status.MAX_EVALS, in terms of queries."""
 
-USED_UP = "The queries are used up."
-"""The same message for a walk, which has no other planned end."""
-
 OUTCOMES = {
     Outcome.MISCLASSIFIED: "misclassified",
     Outcome.THERE: "was target",
@@ -174,9 +171,7 @@ def attack_code(finished: FinishedAttack) -> int:
     run = finished.found.run
     if run is None:
         return NO_IMAGE_ATTACKED
-    # A walk is planned for the number of queries, and ends when they are used up.
-    planned = {Status.MAX_EVALS} if finished.walked and finished.options.max_iter is None else set[Status]()
-    codes = {0 if Status(status) in planned else exit_code(Status(status)) for status in run.status}
+    codes = {exit_code(Status(status)) for status in run.status}
     return next(code for code in (INTERRUPTED, 4, 3, 0) if code in codes)
 
 
@@ -264,7 +259,7 @@ def _status(finished: FinishedAttack) -> str:
     """Return the message with options, without the sentence on the chosen hyperparameters."""
     found = finished.found
     text = found.message if found.run is None else without_chosen(found.message, found.run)
-    return text.replace(Status.MAX_EVALS.message, USED_UP if finished.walked else CUT_SHORT)
+    return text.replace(Status.MAX_EVALS.message, CUT_SHORT)
 
 
 def again(finished: FinishedAttack) -> str:
