@@ -282,6 +282,8 @@ def describe(thing: Any) -> str:
     """Describe a method or part by its class and fields. The text is the same in every process."""
     if thing is None or isinstance(thing, bool | int | float | str):
         return repr(thing)
+    if type(thing) in (tuple, list):
+        return f"({', '.join(map(describe, thing))})"
     if is_array_api_obj(thing):
         return f"array {digest(backend_of(thing).host(thing))}"
     if dataclasses.is_dataclass(thing):
