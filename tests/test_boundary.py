@@ -21,6 +21,7 @@ from slgh.attack.boundary.objective import (
     BoundaryObjective,
     BoundaryWatch,
     LabelObjective,
+    Ranking,
     choose_rivals,
 )
 from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
@@ -350,7 +351,7 @@ class TestObjective:
     @pytest.mark.parametrize("targeted", [False, True])
     def test_the_others_are_followed_by_their_maximum(self, targeted: bool) -> None:
         z = np.random.default_rng(0).normal(size=(12, 20))
-        f = BoundaryObjective(queried(lambda a: z), targeted, "l2")
+        f = BoundaryObjective(queried(lambda a: z), targeted, "l2", Ranking(unit=4.0))
         y, rivals = np.array([3, 8]), np.array([[1, 2], [0, 19]])
         x = np.zeros((2, 6, 4))
         _, far, *margins = f(x, x[:, :1], y[:, None], rivals[:, None])
@@ -364,27 +365,33 @@ class TestObjective:
 
     @each_norm
     def test_a_nearer_safe_success_has_the_lowest_value(self, norm: Norm) -> None:
+        ranking = Ranking(unit=4.0 if norm == "l2" else 1.0)
         leads = np.array([1.0, 1.0, 0.5 * SAFE_MARGIN, 0.0, -0.1, -5.0])
         x = np.array([0.3, 0.4, 0.1, 0.2, 0.2, 0.0])[None, :, None] * np.ones(4)
-        f = BoundaryObjective(queried(lambda a: np.stack([0 * leads, leads], axis=1)), False, norm)
+        f = BoundaryObjective(queried(lambda a: np.stack([0 * leads, leads], axis=1)), False, norm, ranking)
         value, far, _ = f(x, np.zeros((1, 1, 4)), np.zeros((1, 1), int), np.ones((1, 1, 1), int))
         assert (np.diff(value[0]) > 0).all()
         np.testing.assert_allclose(value[0, :2], far[0, :2])
         assert far[0, 1] == pytest.approx(4 * 0.16 if norm == "l2" else 0.4)
-        assert value[0, 1] <= 4 < value[0, 2] <= 8 < value[0, 3]  # d and 2 d are the limits
+        rank, distance_read = ranking.read(value[0], np)
+        assert rank.tolist() == [0, 0, 1, 4, 4, 4]
+        np.testing.assert_allclose(distance_read[:3], far[0, :3])
+        assert np.isinf(distance_read[3:]).all()
+        assert np.array_equal(value[0] < ranking.limit, leads > 0)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf])
     @pytest.mark.parametrize("where", [0, 1, 2, 15])
     def test_a_bad_score_of_any_class_spoils_the_value(self, bad: float, where: int) -> None:
         z = np.random.default_rng(0).normal(size=(3, 16))
         z[1, where] = bad
-        f = BoundaryObjective(queried(lambda a: z), False, "l2")
+        f = BoundaryObjective(queried(lambda a: z), False, "l2", Ranking(unit=4.0))
         with np.errstate(invalid="ignore"):
             value = f(np.zeros((1, 3, 4)), np.zeros((1, 1, 4)), np.zeros((1, 1), int), np.array([[[1, 2]]]))[0]
         assert np.isfinite(value[0]).tolist() == [True, False, True]
 
     def test_probabilities_of_0_and_1_have_finite_margins(self) -> None:
-        f = BoundaryObjective(queried(lambda a: np.array([[1.0, 0, 0], [0, 1, 0]]), "probabilities"), False, "l2")
+        outputs = queried(lambda a: np.array([[1.0, 0, 0], [0, 1, 0]]), "probabilities")
+        f = BoundaryObjective(outputs, False, "l2", Ranking(unit=4.0))
         y, rivals = np.zeros((1, 1), int), np.array([[[1, 2]]])
         value, _, *margins = f(np.zeros((1, 2, 4)), np.zeros((1, 1, 4)), y, rivals)
         assert np.isfinite(value).all()
@@ -393,15 +400,15 @@ class TestObjective:
 
     @pytest.mark.parametrize("targeted", [False, True])
     def test_classes_alone_have_margins_of_1(self, targeted: bool) -> None:
-        f = LabelObjective(queried(lambda a: np.array([2, 0, 1]), "labels"), targeted)
+        f = LabelObjective(queried(lambda a: np.array([2, 0, 1]), "labels"), targeted, Ranking(unit=4.0))
         x = np.full((1, 3, 4), 0.1)
         value, far, margin = f(x, np.zeros((1, 1, 4)), np.array([[2]]))
         np.testing.assert_allclose(far, 0.04)
         assert margin.tolist() == [[1, -1, -1] if targeted else [-1, 1, 1]]
-        assert np.array_equal(value <= 2 * 4, margin > 0)
+        assert np.array_equal(value < 4 * 4, margin > 0)
 
     def test_what_is_watched(self) -> None:
-        watch, d = BoundaryWatch(ends=True, reach=None, targeted=False), 3
+        watch, d = BoundaryWatch(ends=True, ranking=Ranking(unit=3.0), targeted=False), 3
         state = watch.init(np.zeros((2, d)), np)
 
         def see(state: Any, k: int, best: list[float], watch: BoundaryWatch = watch) -> Any:
@@ -409,7 +416,7 @@ class TestObjective:
             more = np.array([[0.5, -1.0, -3.0], [0.7, -2.0, 4.0]])
             return watch.see(state, Sight(k, x, np.zeros(2), more, x, np.array(best)), np)
 
-        state = see(state, 0, [3 * d + 1.0, 3 * d + 2.0])
+        state = see(state, 0, [5 * d + 1.0, 5 * d + 2.0])
         assert state[0].tolist() == [-1, -1]
         assert np.isinf(state[1]).all()
         assert state[4].tolist() == [0.5, 0.7]
@@ -422,8 +429,8 @@ class TestObjective:
         assert state[0].tolist() == [1, 1]
         assert state[1].tolist() == [0.2, 0.1]
         assert (state[2] == 2).all()
-        within = BoundaryWatch(ends=True, reach=0.15, targeted=False)
-        state = see(within.init(np.zeros((2, d)), np), 0, [0.2, 0.1], within)
+        within = BoundaryWatch(ends=True, ranking=Ranking(unit=3.0, reach=0.15), targeted=False)
+        state = see(within.init(np.zeros((2, d)), np), 0, [2 * d + 0.2, 0.1], within)
         assert state[0].tolist() == [-1, 0]
         assert within.done(state, np).tolist() == [False, True]
 
@@ -911,7 +918,7 @@ class TestBadModels:
         assert set(np.unique(certain(images))) == {0.0, 1.0}
         found = attack(certain, images, label, outputs="probabilities", norm=norm, max_queries=400, seed=0)
         assert np.isfinite(found.history["margin"]).all()
-        assert np.isfinite(found.last_total).all()
+        assert np.isfinite(found.last_total).all() == (norm == "l2")
         assert set(found.outcome) <= {Outcome.SUCCESS, Outcome.FAILED}
         assert np.array_equal(certain(found.images).argmax(axis=1) != label, found.success)
 
@@ -924,10 +931,49 @@ class TestBadModels:
             return scores.argmax(axis=1) if options.get("outputs") == "labels" else scores
 
         found = attack(constant, images, np.zeros(4, int), max_queries=300, seed=0, **options)
-        assert set(found.outcome) == {Outcome.FAILED}
+        labels = options.get("outputs") == "labels"
+        assert set(found.outcome) == {Outcome.NO_START if labels else Outcome.FAILED}
         assert np.array_equal(found.images, images)
-        assert found.queries.max() <= 300
-        assert np.isfinite(found.last_total).all()
+        assert found.queries.max() <= (2 + 300 // 4 if labels else 300)  # without a start there is no walk
+        assert not found.success.any()
+
+    def test_penalties_for_bad_values_are_refused(self) -> None:
+        """A walk follows margins. A bad value has none, so that a penalty would look like a point of the boundary."""
+        with pytest.raises(ValueError, match="`on_nonfinite` 'penalize' needs the loss of the paper"):
+            walk(Linear(), gray(), on_nonfinite="penalize")
+
+
+class TestRanking:
+    @pytest.mark.parametrize("unit", [4.0, 1.0, 150_528.0])
+    def test_a_success_within_reach_comes_before_a_safe_one_beyond(self, unit: float) -> None:
+        ranking = Ranking(unit=unit, reach=0.2)
+        far, lead = np.array([0.1, 0.15, 0.3, 0.25, 0.05]), np.array([1.0, 0.5 * SAFE_MARGIN, 1.0, 1e-4, -1.0])
+        value = ranking.value(far, lead, np)
+        assert np.array_equal(np.argsort(value), [0, 1, 2, 3, 4])
+        rank, read = ranking.read(value, np)
+        assert rank.tolist() == [0, 1, 2, 3, 4]
+        np.testing.assert_allclose(read[:4], far[:4], rtol=1e-9)
+
+    def test_the_largest_reach_ends_nothing_that_is_not_fooled(self) -> None:
+        found = walk(Linear(), gray(), eps=100.0, stop="first success")
+        assert found.success.all()
+
+    def test_the_distortion_is_that_of_the_returned_image(self) -> None:
+        """Also where rounding makes every success unsafe."""
+        small, images = Linear(), gray().astype(np.float32)
+        label = small.scores(images).argmax(axis=1)
+        for norm in ("l2", "linf"):
+            found = attack(
+                lambda a: 1e-5 * small(a),
+                images,
+                label,
+                norm=norm,
+                max_queries=300,
+                seed=0,
+            )
+            change = (found.images - images)[found.success].reshape(found.success.sum(), -1)
+            exact = (change**2).sum(axis=1) if norm == "l2" else np.abs(change).max(axis=1)
+            np.testing.assert_allclose(found.distortion[found.success], exact, rtol=1e-3)
 
 
 class TestReach:
@@ -1032,3 +1078,55 @@ class TestGraphs:
         resumed = attack(answers, images, label, max_iter=12, checkpoint=file, **options)
         for other in (again, resumed):
             assert np.array_equal(to_numpy(other.images), to_numpy(whole.images))
+
+
+class TestStarts:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_they_may_have_another_dtype(self, dtype: Any) -> None:
+        model, images = Linear(), gray().astype(np.float32)
+        label = model.scores(images).argmax(axis=1)
+        starts = np.roll(images, 1, axis=0).astype(dtype)
+        fools = model.scores(starts).argmax(axis=1) != label
+        seen = []
+
+        def classes(a: Any) -> Any:
+            seen.append(a.dtype)
+            return model(a).argmax(axis=1)
+
+        found = attack(
+            classes, images[fools], label[fools], outputs="labels", starts=starts[fools], max_queries=200, seed=0
+        )
+        assert found.images.dtype == np.float32
+        assert set(seen) == {np.dtype(np.float32)}
+
+    @pytest.mark.parametrize("max_queries", [54, 60, 70, 80, 100])
+    def test_the_search_leaves_room_for_an_iteration(self, max_queries: int) -> None:
+        model, images = Linear(), gray()[:1]
+        label = model.scores(images).argmax(axis=1)
+        found = attack(
+            lambda a: model(a).argmax(axis=1), images, label, outputs="labels", max_queries=max_queries, seed=0
+        )
+        assert found.queries.max() <= max_queries
+
+    def test_a_seed_is_checked_before_it_is_used(self) -> None:
+        model, images = Linear(), gray()
+        with pytest.raises(ValueError, match="`seed`"):
+            attack(lambda a: model(a).argmax(axis=1), images, [0] * len(images), outputs="labels", seed=-1)
+
+
+def test_a_checkpoint_of_another_shape_is_refused(tmp_path: Path) -> None:
+    """The cosines depend on the shape, which x0 does not show."""
+    model, images = Linear(), gray()
+    label = model.scores(images).argmax(axis=1)
+    file = tmp_path / "attack.npz"
+    attack(model, images, label, max_queries=100, seed=0, checkpoint=file)
+    flat = images.reshape(len(images), -1)
+    with pytest.raises(ValueError, match="method"):
+        attack(
+            lambda a: model(a.reshape(-1, *images.shape[1:])),
+            flat,
+            label,
+            max_queries=100,
+            seed=0,
+            checkpoint=file,
+        )

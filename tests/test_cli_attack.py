@@ -663,7 +663,7 @@ BAD = {
     "labels as scores": (["--model", "mine.py:sides", "--inputs", "mine.npz"], "--model must return one row of logits"),
     "labels in the maximum norm": (
         ["--model", "mine.py:sides", "--inputs", "mine.npz", "--outputs", "labels", "--norm", "linf"],
-        "--norm must be one of 'l2'; got --norm linf.",
+        "--norm must be 'l2' with --outputs labels; got 'linf'.",
     ),
     "unknown norm": ([*OWN, "--norm", "l1"], "--norm must be one of 'l2', 'linf'; got --norm l1."),
     "norm of a method": ([*OWN, *METHOD, "--norm", "linf"], "--norm is for --method auto"),

@@ -30,11 +30,13 @@ from slgh.attack.plan import (
     plan_method,
     plan_walk,
     read_starts,
+    start_tries,
     walks,
     within_memory,
 )
 from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult, FinishedRun, check_budget, report
 from slgh.backends import backend_of
+from slgh.engine.arguments import read_seed
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.snapshot import saved_batch_size
 from slgh.method import Method
@@ -51,9 +53,6 @@ FOREIGN_ARGUMENTS = {
     "device": "the attack runs where the images are, or where a PyTorch module is",
 } | dict.fromkeys(("fun", "x0", "data", "vectorized", "batched", "watch", "args"), "the attack says it to `minimize`")
 """Arguments of `minimize`, foolbox or ART that `attack` does not take, with the reason."""
-
-MAX_TRIES = 100
-"""Maximum number of random images that are tried as a start for a model that returns classes."""
 
 STOPS = ("first success", "end")
 NORMS: tuple[Norm, ...] = ("l2", "linf")
@@ -166,7 +165,8 @@ def attack(
                     f"parameters, or `{name}`."
                 )
     if outputs == "labels":
-        checks.choice("norm", norm, ("l2",))
+        if norm != "l2":
+            raise checks.ArgumentValueError(f"`norm` must be 'l2' with `outputs='labels'`; got {norm!r}.")
     elif starts is not None:
         raise checks.ArgumentValueError("`starts` is for `outputs='labels'`: leave it out, the scores show the way.")
     checks.real("weight", weight, above=0)
@@ -190,6 +190,8 @@ def attack(
         model_batch_size=model_batch_size,
     )
     xp, backend, B = array_namespace(given), backend_of(given), given.shape[0]
+    if np.ndim(seed) == 0 and seed is not None:
+        read_seed(seed, B)
     backend.check_functions((model,), "model")
     if np.ndim(seed) and len(seed) != B:
         raise checks.ArgumentValueError(
@@ -211,17 +213,20 @@ def attack(
         classes = ImageClasses(label=label, before=before, target=target)
         attacked = classes.attacked()
         reach = None if eps is None else _reach(eps, high - low, norm)
-        spent, finished = np.full(B, QUERIES_BEFORE), None
+        spent, finished, no_start = np.full(B, QUERIES_BEFORE), None, attacked[:0]
         if attacked.size:
-            y, originals = (label if target is None else target)[attacked], a[backend.index(attacked)]
             aim: dict[str, Any] = {"targeted": target is not None, "stop_first": stop == "first success"}
             if scores is None:
-                points, searched = (
-                    find_starts(queried, a, attacked, classes, _tries(max_queries), seed)
+                points, searched, found_start = (
+                    find_starts(queried, a, attacked, classes, start_tries(max_queries, params), seed)
                     if starts is None
                     else read_starts(starts, queried, a, attacked, classes)
                 )
                 spent[attacked] += searched
+                no_start, attacked = attacked[~found_start], attacked[found_start]
+                points = points[backend.index(np.flatnonzero(found_start))]
+        if attacked.size:
+            y, originals = (label if target is None else target)[attacked], a[backend.index(attacked)]
             left = None if max_queries is None else max_queries - int(spent.max()) - QUERIES_AFTER
             limits = Limits(left, max_iter)
             if scores is None:
@@ -265,16 +270,12 @@ def attack(
             norm=norm,
             weight=float(weight),
             kappa=float(kappa),
+            no_start=no_start,
             reach=reach,
         )
     if isinstance(images, np.ndarray | list | tuple):
         return replace(found, images=backend.host(found.images))
     return found
-
-
-def _tries(max_queries: int | None) -> int:
-    """Return the number of random images that may be tried as a start."""
-    return MAX_TRIES if max_queries is None else min(MAX_TRIES, max_queries // 4)
 
 
 def _reach(eps: float, width: float, norm: Norm) -> float:

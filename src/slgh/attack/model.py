@@ -68,7 +68,8 @@ class QueriedModel:
         """Return images in [-0.5, 0.5] in the model's range."""
         if (self.low, self.high) == (-0.5, 0.5):
             return images
-        return images * (self.high - self.low) + (self.low + self.high) / 2
+        pixels = images * (self.high - self.low) + (self.low + self.high) / 2
+        return array_namespace(images).clip(pixels, min=self.low, max=self.high)
 
     def _checked(self, found: Any, images: Array) -> Array:
         """Return the model's output as an array (n, K), or (n,) for classes, of the images' library."""
@@ -89,9 +90,10 @@ class QueriedModel:
     def _checked_classes(self, found: Any, images: Array) -> Array:
         """Return classes (n,) as integers of the images' library."""
         xp = array_namespace(images)
-        if isinstance(found, np.ndarray | list | tuple):
+        if isinstance(images, np.ndarray):
             found = np.asarray(found)
-            found = found if isinstance(images, np.ndarray) else xp.asarray(found, device=device(images))
+        elif isinstance(found, np.ndarray | list | tuple):
+            found = xp.asarray(np.asarray(found), device=device(images))
         shape = tuple(getattr(found, "shape", ()))
         if shape != (images.shape[0],):
             raise checks.ArgumentValueError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.attack.boundary.label_walk import LabelWalk
-from slgh.attack.boundary.objective import BoundaryObjective, BoundaryWatch, LabelObjective, choose_rivals
+from slgh.attack.boundary.objective import BoundaryObjective, BoundaryWatch, LabelObjective, Ranking, choose_rivals
 from slgh.attack.boundary.projection import Norm
 from slgh.attack.boundary.walk import BoundaryWalk
 from slgh.attack.homotopy import HOMOTOPY_PARAMETERS, default_parameters
@@ -36,6 +36,9 @@ LAST_PROBE = 4e-4
 LABEL_PROBE = 0.1
 """Length of the probes of a walk from classes alone, relative to the distance from the original."""
 
+MAX_TRIES = 100
+"""Maximum number of random images that are tried as a start for a model that returns classes."""
+
 START_SEED = 0
 """Seed of the noise from which a walk starts, if no seed is given. A resumed run needs the same noise."""
 
@@ -52,7 +55,7 @@ PROBES = ProbeRule(queries=50, least=12, most=24)
 """With fewer probes the steps are poor, with more there are few steps."""
 
 LABEL_PROBES = ProbeRule(queries=25, least=30, most=200)
-"""A class says less than scores, so that a step needs more probes."""
+"""A class carries less information than scores, so a step needs more probes."""
 
 
 class PlannedRun(NamedTuple):
@@ -99,11 +102,13 @@ def plan_walk(
 ) -> PlannedRun:
     """Plan a walk along the boundary for originals a (B, d) with these scores (B, K).
 
-    The plan depends on the shape of an image and on the number of queries alone. y (B,) are the classes of the
-    originals or, if `targeted`, the target classes. `reach` is the largest value of a success, if that is limited.
+    The number and the length of the probes depend on the shape of an image and on the number of queries alone. y (B,)
+    are the classes of the originals or, if `targeted`, the target classes. `reach` is the largest distortion of a
+    success, if that is limited.
     """
     refuse_parameters(params)
     d = a.shape[1]
+    ranking = Ranking(unit=float(d) if norm == "l2" else 1.0, reach=reach)
     rivals = choose_rivals(scores, y)
     margins = min(rivals.shape[1] + 1, scores.shape[1] - 1)
     walk = BoundaryWalk(samples=1, shape=queried.shape, margins=margins, targeted=targeted, norm=norm)
@@ -113,7 +118,7 @@ def plan_walk(
     iterations = _iterations(limits, _cost(walk))
     first, last = (length * math.sqrt(d) for length in (FIRST_PROBE, LAST_PROBE))
     return PlannedRun(
-        fun=BoundaryObjective(queried, targeted, norm),
+        fun=BoundaryObjective(queried, targeted, norm, ranking),
         x0=a,
         data=(a, y, rivals),
         method=Method(
@@ -124,7 +129,7 @@ def plan_walk(
             name="boundary_walk",
         ),
         params={name: value for name, value in params.items() if name != "samples"},
-        watch=BoundaryWatch(ends=stop_first, reach=reach, targeted=targeted),
+        watch=BoundaryWatch(ends=stop_first, ranking=ranking, targeted=targeted),
         image=lambda x, a: x,
         value_is_total=False,
         max_iter=iterations,
@@ -145,13 +150,13 @@ def plan_label_walk(
 ) -> PlannedRun:
     """Plan a walk from classes alone, for originals a (B, d) and points that fool the model, `starts` (B, d)."""
     refuse_parameters(params)
-    d = a.shape[1]
-    walk = LabelWalk(samples=1, shape=queried.shape, limit=2.0 * d, starts=backend_of(a).host(starts))
+    ranking = Ranking(unit=float(a.shape[1]), reach=reach)
+    walk = LabelWalk(samples=1, shape=queried.shape, limit=ranking.limit, starts=backend_of(a).host(starts))
     samples = params.get("samples", _probes(limits, LABEL_PROBES, _cost(walk) - 1))
     checks.count("samples", samples)
     walk = replace(walk, samples=samples)
     return PlannedRun(
-        fun=LabelObjective(queried, targeted),
+        fun=LabelObjective(queried, targeted, ranking),
         x0=a,
         data=(a, y),
         method=Method(
@@ -162,7 +167,7 @@ def plan_label_walk(
             name="label_walk",
         ),
         params={name: value for name, value in params.items() if name != "samples"},
-        watch=BoundaryWatch(ends=stop_first, reach=reach, targeted=targeted),
+        watch=BoundaryWatch(ends=stop_first, ranking=ranking, targeted=targeted),
         image=lambda x, a: x,
         value_is_total=False,
         max_iter=_iterations(limits, _cost(walk)),
@@ -171,12 +176,12 @@ def plan_label_walk(
 
 def find_starts(
     queried: QueriedModel, a: Array, rows: NDArray[np.intp], classes: ImageClasses, tries: int, seed: Any
-) -> tuple[Array, NDArray[np.int64]]:
-    """Return points (n, d) that fool the model for the images `rows` of a (B, d), and the queries that this took (n,).
+) -> tuple[Array, NDArray[np.int64], NDArray[np.bool_]]:
+    """Return points (n, d) that fool the model for the images `rows` of a (B, d), the queries (n,), and a mask (n,).
 
     The nearest other original that the model sees as a wanted class costs no query. If there is none, uniform noise is
-    tried, at most `tries` times. It depends on the seed and the number of the image. The original itself is returned
-    where nothing fools the model.
+    tried, at most `tries` times. It depends on the seed and the number of the image. The mask is False where
+    nothing fooled the model.
     """
     backend, found = backend_of(a), backend_of(a).host(a).copy()
     originals, queries = found.copy(), np.zeros(rows.size, np.int64)
@@ -198,20 +203,30 @@ def find_starts(
         hit = classes.fooled(rows[missing], seen)
         found[rows[missing[hit]]] = points[hit]
         fooled[missing[hit]] = True
-    return backend.native(found[rows]), queries
+    return backend.native(found[rows]), queries, fooled
+
+
+def start_tries(max_queries: int | None, params: dict[str, Any]) -> int:
+    """Return the number of random images that may be tried as a start, so that one iteration of the walk still fits."""
+    if max_queries is None:
+        return MAX_TRIES
+    walk = LabelWalk(samples=params.get("samples", LABEL_PROBES.least), shape=(), limit=0.0, starts=None)
+    # Two queries before the search, one for the start and one for the end of the run, and one after it.
+    return max(0, min(MAX_TRIES, max_queries // 4, max_queries - _cost(walk) - 5))
 
 
 def read_starts(
     starts: Any, queried: QueriedModel, a: Array, rows: NDArray[np.intp], classes: ImageClasses
-) -> tuple[Array, NDArray[np.int64]]:
-    """Return the user's points for the images `rows` of a (B, d), and the queries that their check took (n,)."""
+) -> tuple[Array, NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the user's points for the images `rows` of a (B, d), as `find_starts` does. Each takes a query."""
     points, _ = read_images(starts, queried.model, (queried.low, queried.high), name="starts")
     expected = (a.shape[0], *queried.shape)
     if tuple(points.shape) != expected:
         raise checks.ArgumentValueError(f"`starts` must have the shape of `images`, {expected}; got {points.shape}.")
     backend = backend_of(a)
-    scaled = (points - (queried.low + queried.high) / 2) / (queried.high - queried.low)
-    chosen = scaled.reshape(a.shape)[backend.index(rows)]
+    host = backend_of(points).host(points).astype(backend.host(a).dtype)
+    scaled = (host - (queried.low + queried.high) / 2) / (queried.high - queried.low)
+    chosen = backend.native(scaled.reshape(a.shape)[rows].astype(host.dtype))
     seen = backend.host(queried.classes(chosen, CHECK_BATCH_SIZE))
     if not (fooled := classes.fooled(rows, seen)).all():
         k = int(np.flatnonzero(~fooled)[0])
@@ -219,7 +234,7 @@ def read_starts(
         raise checks.ArgumentValueError(
             f"`starts` must be images that the model sees {wanted}, but image {rows[k]} is seen as {seen[k]}."
         )
-    return chosen, np.ones(rows.size, np.int64)
+    return chosen, np.ones(rows.size, np.int64), fooled
 
 
 def plan_method(
@@ -259,7 +274,7 @@ def _cost(walk: BoundaryWalk | LabelWalk) -> int:
 def _probes(limits: Limits, rule: ProbeRule, other: int) -> int:
     """Return the number of probes per iteration of a walk that makes `other` queries besides.
 
-    The number is then raised until the iterations use up the queries.
+    Without `max_iter`, the number is then raised until the iterations use up the queries.
     """
     if limits.max_evals is None:
         return rule.most
@@ -276,10 +291,15 @@ def _iterations(limits: Limits, cost: int) -> int:
 
 def refuse_parameters(params: dict[str, Any]) -> None:
     """Raise for parameters that a walk does not take: those of other methods."""
+    if params.get("on_nonfinite") == "penalize":
+        raise checks.ArgumentValueError(
+            "`on_nonfinite` 'penalize' needs the loss of the paper: a walk follows margins, which have no worst value. "
+            "Leave it out."
+        )
     known = ("samples", *(minimize.__kwdefaults__ or ()))
     for name in params:
         if name not in known:
-            hint = checks.did_you_mean(name, ["samples", "max_queries", "norm", "eps", "weight", "kappa", "targets"])
+            hint = checks.did_you_mean(name, ["samples", "max_queries", "norm", "eps", "targets"])
             raise checks.ArgumentTypeError(
                 f"`{name}` is not a parameter of 'auto', which takes `samples` and those of a homotopy, "
                 f"{', '.join(sorted(HOMOTOPY_PARAMETERS))}.{hint}"

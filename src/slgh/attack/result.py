@@ -11,6 +11,7 @@ from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh.attack.boundary.projection import Norm
+from slgh.attack.boundary.projection import distortion as distortion_in
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel
 from slgh.attack.plan import PlannedRun
 from slgh.backends import backend_of
@@ -45,8 +46,9 @@ class Outcome(StrEnum):
     THERE = "seen as the wanted class before, not attacked"
     NONFINITE = "the model's answers were not finite"
     INTERRUPTED = "interrupted"
+    NO_START = "no image to start from was found"
     WAITING = "not begun when the time was up"
-    UNCONFIRMED = "fooled by a tie at most, not when asked again"
+    UNCONFIRMED = "fooled once, but not when queried again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +68,15 @@ class AttackResult:
         The number of queries per image, everything included: two before the attack, to see the class and whether the
         model is deterministic, and one after a success.
     first_success, queries_to_success
-        The first iteration whose iterate fooled the model, and the queries until then; -1 if none did.
+        The first iteration in which a point fooled the model, within `eps`, and the queries until then; -1 if there
+        was none.
     norm, distortion
         The norm of the distance; and the squared L2 norm of the perturbation that is returned, as in the paper, or for
         "linf" its largest entry. Pixels are scaled to a range of width 1. NaN without success.
     last_distortion, last_total
         The distortion of the last iterate, adversarial or not; and the total loss of the paper at the point that the
-        run returned: the last iterate, or for "auto" the nearest image that fools the model.
+        run returned: the last iterate, or for "auto" the nearest image that fools the model, where the loss is about
+        its distortion. NaN for "linf" and for models that return classes.
     history
         Arrays over the recorded iterations: "iteration", "queries", and per image "total", "distortion", "margin" (the
         lead of the right class, in log odds), "t" and "least", the distortion of the nearest adversarial image until
@@ -136,6 +140,7 @@ def report(
     spent: NDArray[np.int64],
     finished: FinishedRun | None,
     *,
+    no_start: NDArray[np.intp],
     norm: Norm,
     weight: float,
     kappa: float,
@@ -143,7 +148,8 @@ def report(
 ) -> AttackResult:
     """Return the result for `images`, which are `a` (B, d) in [-0.5, 0.5]. Every success is queried once more.
 
-    `spent` (B,) counts the queries before the run. `reach` is the largest distortion of a success, if that is limited.
+    `spent` (B,) counts the queries before the run. `no_start` are the images for which no start was found. `reach` is
+    the largest distortion of a success, if that is limited.
     """
     B, host = len(classes.label), backend_of(a).host
     queries = spent.copy()
@@ -151,6 +157,8 @@ def report(
     outcome = [Outcome.MISCLASSIFIED] * B
     if classes.target is not None:
         outcome = [Outcome.THERE if there else Outcome.MISCLASSIFIED for there in classes.before == classes.target]
+    for i in no_start:
+        outcome[i] = Outcome.NO_START
     distortion, last_distortion, last_total = (np.full(B, np.nan) for _ in range(3))
     after, found, history = classes.before.copy(), images, dict[str, NDArray[Any]]()
     if finished is not None:
@@ -161,16 +169,18 @@ def report(
         to_success[rows] = np.where(at < 0, -1, queries[rows] + _queries_to_success(run, at))
         last_distortion[rows] = host(watched["distortion"])
         last_total[rows] = host(run.fun)
+        # The loss of the paper is defined by scores and the squared L2 norm.
+        weight = weight if norm == "l2" and queried.outputs != "labels" else np.nan
         if not plan.value_is_total:
-            here = weight * np.maximum(host(watched["margin"]), -kappa) + last_distortion[rows]
-            last_total[rows] = np.where(np.isfinite(least), least, here)
+            here = total_loss(host(watched["margin"]), last_distortion[rows], weight, kappa)
+            last_total[rows] = np.where(np.isfinite(least), least + 0.0 * weight, here)
         history = _history(finished, queries, weight, kappa)
         queries[rows] += run.nfev + run.njev
         for i, status, nit in zip(rows, run.status, run.nit, strict=True):
             outcome[i] = _failure(Status(status), int(nit))
         successes = np.flatnonzero((at >= 0) & (True if reach is None else least <= reach))
         if successes.size:
-            adversarial, seen = _query_again(queried, a, finished, successes)
+            adversarial, seen, far = _query_again(queried, a, finished, successes, norm)
             queried_rows = rows[successes]
             queries[queried_rows] += QUERIES_AFTER
             fooled = classes.fooled(queried_rows, seen)
@@ -178,7 +188,7 @@ def report(
                 outcome[i] = Outcome.SUCCESS if confirmed else Outcome.UNCONFIRMED
             confirmed_rows = queried_rows[fooled]
             after[confirmed_rows] = seen[fooled]
-            distortion[confirmed_rows] = least[successes[fooled]]
+            distortion[confirmed_rows] = (least[successes] if plan.value_is_total else far)[fooled]
             found = _with_rows(found, confirmed_rows, adversarial[backend_of(a).index(np.flatnonzero(fooled))])
     return AttackResult(
         images=found,
@@ -200,6 +210,11 @@ def report(
     )
 
 
+def total_loss(margin: NDArray[Any], distortion: NDArray[Any], weight: float, kappa: float) -> NDArray[Any]:
+    """Return the total loss of the paper."""
+    return np.asarray(weight * np.maximum(margin, -kappa) + distortion)
+
+
 def _failure(status: Status, nit: int) -> Outcome:
     """Return the outcome of an image without a success."""
     if status == Status.MAX_SECONDS and nit == 0:
@@ -208,14 +223,14 @@ def _failure(status: Status, nit: int) -> Outcome:
 
 
 def _query_again(
-    queried: QueriedModel, a: Array, finished: FinishedRun, successes: NDArray[np.intp]
-) -> tuple[Array, NDArray[Any]]:
-    """Return the adversarial images, in the range of the originals, and the model's classes of exactly these."""
-    xp, backend = array_namespace(a), backend_of(a)
-    x = finished.run.watched["x_least"][backend.index(successes)]
-    image = finished.plan.image(x, a[backend.index(finished.rows[successes])])
+    queried: QueriedModel, a: Array, finished: FinishedRun, successes: NDArray[np.intp], norm: Norm
+) -> tuple[Array, NDArray[Any], NDArray[Any]]:
+    """Return the adversarial images in the range of the originals, their classes by the model, and their distortion."""
+    backend = backend_of(a)
+    x, originals = finished.run.watched["x_least"][backend.index(successes)], a[backend.index(finished.rows[successes])]
+    image = finished.plan.image(x, originals)
     seen = backend.host(queried.classes(image, CHECK_BATCH_SIZE))
-    return xp.clip(queried.pixels(image), min=queried.low, max=queried.high), seen
+    return queried.pixels(image), seen, backend.host(distortion_in(image - originals, norm, array_namespace(a)))
 
 
 def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
@@ -259,7 +274,7 @@ def _history(finished: FinishedRun, queries: NDArray[np.int64], weight: float, k
     columns = {"iteration": recorded["iteration"], "queries": queries[rows].max() + recorded["nfev"]}
     total = recorded["fun"]
     if not finished.plan.value_is_total:
-        total = weight * np.maximum(recorded["margin"], -kappa) + recorded["distortion"]
+        total = total_loss(recorded["margin"], recorded["distortion"], weight, kappa)
     values = {"total": total, "t": recorded["t"]}
     values |= {name: recorded[name] for name in ("distortion", "margin", "least")}
     for name, column in values.items():

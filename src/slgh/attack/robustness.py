@@ -93,7 +93,7 @@ def success_curves(found: AttackResult, *, eps: float | None = None) -> SuccessC
     found
         The result of `slgh.attack.attack`.
     eps
-        Its argument, divided by the width of the range of the pixels.
+        `eps` of `attack`, divided by the width of the range of the pixels.
     """
     attacked = np.array([outcome not in NOT_ATTACKED for outcome in found.outcome])
     if not attacked.any():
@@ -103,7 +103,8 @@ def success_curves(found: AttackResult, *, eps: float | None = None) -> SuccessC
     least = np.fmin.accumulate(np.where(np.isnan(least), np.inf, least), axis=0)
     # The last row is the result itself: without a history, there is no other.
     last = np.where(found.success, found.distortion, least[-1] if len(least) else np.inf)
-    distortion = np.vstack([least, last])[:, attacked]
+    # A safe success may be farther away than an earlier one too near to the boundary. Only the safe one counts.
+    distortion = np.vstack([np.maximum(least, last), last])[:, attacked]
     unconfirmed = np.array([outcome is Outcome.UNCONFIRMED for outcome in found.outcome])[attacked]
     distortion[:, unconfirmed] = np.inf
     return SuccessCurves(

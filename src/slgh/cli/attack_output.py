@@ -56,6 +56,7 @@ OUTCOMES = {
     Outcome.NONFINITE: "not finite",
     Outcome.WAITING: "not begun",
     Outcome.UNCONFIRMED: "unconfirmed",
+    Outcome.NO_START: "no start",
 }
 """Short forms of the outcomes for the table. The others are short."""
 

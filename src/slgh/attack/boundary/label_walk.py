@@ -31,11 +31,8 @@ MAX_ANGLE = 1.2
 DECAY = 0.93
 """Factor by which an older estimate of the tilt counts less, per iteration."""
 
-FIRST_CUTOFF = 0.5
-"""Frequency of the finest directions in the first iteration."""
-
-CUTOFF_GROWTH = 1.0
-"""Factor per iteration by which that frequency grows."""
+CUTOFF = 0.5
+"""Highest frequency of the directions. Finer ones hardly show in the classes."""
 
 TINY = 1e-12
 """Lower bound of divisors."""
@@ -50,21 +47,21 @@ class LabelWalk(SamplingOracle):
         s_i = \pm 1 \ \text{ by the class at } \ R (v + t u_i), \quad u_i \perp v, \qquad
         x' = R \cos\theta\, (v \cos\theta + \frac{w}{\|w\|} \sin\theta)
 
-    R v is the point of the boundary on the ray through x. The unit vectors u_i are random combinations of the cosine
-    basis, from coarse to fine. They are orthogonal to v, so that the signs depend on the tilt of the boundary alone. If
+    R v is the point of the boundary on the ray through x. The unit vectors u_i are random combinations of the coarse
+    half of the cosine basis. They are orthogonal to v, so that the signs depend on the tilt of the boundary alone. If
     the boundary is flat and tilted by phi towards w, then x' fools the model for all angles from 0 to phi, and is the
     nearest point at phi. The angle adapts.
 
-    `fun` returns the distance of a point that fools the model, and a value above `limit` for others.
+    `fun` returns the distance of a point that fools the model, and a value of at least `limit` for others.
 
     Parameters
     ----------
     samples
-        M, the number of probes per iteration. An iteration takes M + 15 evaluations.
+        M, the number of probes per iteration. An iteration takes M + 19 evaluations.
     shape
         Shape of an image, for the cosine basis.
     limit
-        Largest value of a point that fools the model.
+        Values below it belong to points that fool the model.
     starts
         (B, d) points that fool the model. The first x are the originals.
     """
@@ -80,13 +77,13 @@ class LabelWalk(SamplingOracle):
         return 2 + BISECTIONS + self.samples + len(ANGLES)
 
     def init(self, x: Array, ctx: Context) -> Leaves:
-        """Return the original, the point (B, d) from which to go on, the tilt (B, d), the angle and the cutoff (B,)."""
+        """Return the original, the point (B, d) from which to go on, the tilt (B, d) and the angle (B,)."""
         one = ctx.xp.ones_like(x[:, 0])
-        return x, ctx.xp.asarray(self.starts), ctx.xp.zeros_like(x), FIRST_ANGLE * one, FIRST_CUTOFF * one
+        return x, ctx.xp.asarray(self.starts), ctx.xp.zeros_like(x), FIRST_ANGLE * one
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
-        a, point, tilt, angle, cutoff = state
+        a, point, tilt, angle = state
         change = point - a
         answer = yield Query("fun", xp.stack([point, a + FIRST_SHARE * change], axis=1), centers=1)
         answers = [answer]
@@ -104,7 +101,7 @@ class LabelWalk(SamplingOracle):
         norm = _norm(change, xp)
         v = change / (norm + TINY)[:, None]
         center = a + ((low + high) / 2)[:, None] * change
-        u = self._directions(v, cutoff, noise, xp)
+        u = self._directions(v, noise, xp)
         length = t * high * norm
         probes = _inside(center[:, None, :] + length[:, None, None] * u, xp)
         answer = yield Query("fun", probes)
@@ -130,18 +127,18 @@ class LabelWalk(SamplingOracle):
         angle = xp.clip(angle * xp.where(accepted, factor, ANGLES[-1]), min=MIN_ANGLE, max=MAX_ANGLE)
         ok, rejected = _usable(answers, xp)
         estimate = Estimate(g=x - point, cosine=1.0, ok=ok, rejected=rejected, f=answers[0].values[:, 0])
-        return estimate, (a, point, tilt, angle, cutoff * CUTOFF_GROWTH)
+        return estimate, (a, point, tilt, angle)
 
     def _fooled(self, answer: Answer, ctx: Context) -> Array:
         """Return 1 where the model is fooled, else 0: (B, n). A bad value does not fool it."""
-        fooled = ctx.xp.astype(answer.values <= self.limit, answer.values.dtype)
+        fooled = ctx.xp.astype(answer.values < self.limit, answer.values.dtype)
         return fooled if answer.ok is None else fooled * answer.ok
 
-    def _directions(self, v: Array, cutoff: Array, noise: Noise, xp: Any) -> Array:
-        """Return random unit vectors (B, M, d) orthogonal to v (B, d), with frequencies up to the cutoff (B,)."""
+    def _directions(self, v: Array, noise: Noise, xp: Any) -> Array:
+        """Return random unit vectors (B, M, d) orthogonal to v (B, d), with frequencies up to the cutoff."""
         basis, normals = CosineBasis(self.shape), noise.normal(self.samples)
-        kept = xp.astype(basis.frequencies(normals, xp) <= cutoff[:, None], normals.dtype)
-        u = basis.synthesize(normals * kept[:, None, :], xp)
+        kept = xp.astype(basis.frequencies(normals, xp) <= CUTOFF, normals.dtype)
+        u = basis.synthesize(normals * kept, xp)
         u = u - xp.sum(u * v[:, None, :], axis=-1, keepdims=True) * v[:, None, :]
         return u / (_norm(u, xp) + TINY)[..., None]
 

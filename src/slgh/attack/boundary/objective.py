@@ -9,7 +9,7 @@ import numpy as np
 from array_api_compat import array_namespace, device
 from numpy.typing import NDArray
 
-from slgh.attack.boundary.projection import Norm, distance
+from slgh.attack.boundary.projection import Norm, distortion
 from slgh.attack.loss import LOG_OFFSET, SAFE_MARGIN
 from slgh.attack.model import QueriedModel
 from slgh.protocols import Array, Sight
@@ -25,6 +25,44 @@ def choose_rivals(scores: NDArray[Any], label: NDArray[np.int64]) -> NDArray[np.
     return np.argsort(-others, axis=1, kind="stable")[:, : min(MAX_RIVALS, scores.shape[1] - 1)]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """The order of points: the value that `minimize` compares, and the way back from it to the distance.
+
+    The value is the distance plus a multiple of `unit`, so that points come in this order: safe and within reach, too
+    near to the boundary to survive rounding, beyond reach (safe, then not), and at last those that do not fool the
+    model, by their margin.
+
+    Parameters
+    ----------
+    unit
+        Upper bound of all distances: d for the squared L2 norm, 1 for the maximum norm.
+    reach
+        Largest distance of a success; None: no limit.
+    """
+
+    unit: float
+    reach: float | None = None
+    UNFOOLED: ClassVar[int] = 4
+
+    @property
+    def limit(self) -> float:
+        """Values below it belong to points that fool the model."""
+        return self.UNFOOLED * self.unit
+
+    def value(self, far: Array, lead: Array, xp: Any) -> Array:
+        """Return the value of points at a distance `far`, with the margin `lead` that decides."""
+        rank = xp.where(lead >= SAFE_MARGIN, 0.0 * far, 1.0)
+        rank = rank if self.reach is None else xp.where(far <= self.reach, rank, rank + 2)
+        below = xp.clip(far, max=0.999 * self.unit)  # the next multiple belongs to the next rank
+        return xp.where(lead > 0, below + rank * self.unit, self.limit + self.unit - lead)
+
+    def read(self, value: Array, xp: Any) -> tuple[Array, Array]:
+        """Return the rank of values, and their distance: infinite where the model is not fooled."""
+        rank = xp.clip(xp.floor(value / self.unit), max=self.UNFOOLED)
+        return rank, xp.where(rank < self.UNFOOLED, value - rank * self.unit, xp.inf)
+
+
 @dataclass(frozen=True)
 class BoundaryObjective:
     r"""The function passed to `minimize`: maps points (B, n, d) to a value, the distance, and the margins, (B, n) each.
@@ -32,37 +70,26 @@ class BoundaryObjective:
     y is the class of the original or, if `targeted`, the target class. The margins are
     :math:`m_j = z_j - z_y`, for the classes j that are followed, or :math:`m_j = z_y - z_j` if `targeted`. The model is
     fooled where the largest margin is positive, or if `targeted` where all are. z are the logits, or the logarithms of
-    the probabilities.
-
-    The value of a point that fools the model is its distance from the original (for "l2" the squared norm). It is
-    larger by d if the margin is too small to survive rounding, and by 3 d for other points, so that the lowest value
-    belongs to the nearest safe point.
+    the probabilities. The distance is the squared L2 norm or the maximum norm. `ranking` orders the points.
     """
 
     model: QueriedModel
     targeted: bool
     norm: Norm
+    ranking: Ranking
 
     def __call__(self, x: Array, a: Array, y: Array, rivals: Array) -> tuple[Array, ...]:
         (B, n, d), xp = x.shape, array_namespace(x)
         scores = xp.reshape(self.model.scores(xp.reshape(x, (B * n, d))), (B, n, -1))
         with np.errstate(all="ignore"):
-            return self._value(scores, x, a, y, rivals, xp)
-
-    def _value(self, scores: Array, x: Array, a: Array, y: Array, rivals: Array, xp: Any) -> tuple[Array, ...]:
-        """Return the value, the distance and the margins for scores (B, n, K)."""
-        d = x.shape[2]
-        z = scores if self.model.outputs == "logits" else xp.log(scores + LOG_OFFSET)
-        margins = self._margins(z, y, rivals, xp)
-        lead = margins[0]
-        for margin in margins[1:]:
-            lead = xp.minimum(lead, margin) if self.targeted else xp.maximum(lead, margin)
-        far = distance(x - a, self.norm, xp)
-        far = far * far if self.norm == "l2" else far
-        unsafe = xp.where(lead > 0, far + d, 3 * d - lead)
-        # A score that is NaN or infinite makes the value NaN, even if it belongs to a class that loses.
-        value = xp.where(lead >= SAFE_MARGIN, far, unsafe) + 0.0 * sum(margins)
-        return value, far, *margins
+            z = scores if self.model.outputs == "logits" else xp.log(scores + LOG_OFFSET)
+            margins = self._margins(z, y, rivals, xp)
+            lead = margins[0]
+            for margin in margins[1:]:
+                lead = xp.minimum(lead, margin) if self.targeted else xp.maximum(lead, margin)
+            far = distortion(x - a, self.norm, xp)
+            # A score that is NaN or infinite makes the value NaN, even if it belongs to a class that loses.
+            return self.ranking.value(far, lead, xp) + 0.0 * sum(margins), far, *margins
 
     def _margins(self, z: Array, y: Array, rivals: Array, xp: Any) -> list[Array]:
         """Return the margins of the classes that are followed, and that of the best of the others, if there are any."""
@@ -85,14 +112,15 @@ class LabelObjective:
 
     model: QueriedModel
     targeted: bool
+    ranking: Ranking
 
     def __call__(self, x: Array, a: Array, y: Array) -> tuple[Array, ...]:
         (B, n, d), xp = x.shape, array_namespace(x)
         seen = xp.reshape(self.model.classes(xp.reshape(x, (B * n, d))), (B, n))
         fooled = (seen == y) if self.targeted else (seen != y)
-        change = x - a
-        far = xp.sum(change * change, axis=-1)
-        return xp.where(fooled, far, far + 3 * d), far, 2.0 * xp.astype(fooled, x.dtype) - 1.0
+        margin = 2.0 * xp.astype(fooled, x.dtype) - 1.0
+        far = distortion(x - a, "l2", xp)
+        return self.ranking.value(far, margin, xp), far, margin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +131,12 @@ class BoundaryWatch:
     ----------
     ends
         True if a problem ends at its first safe success.
-    reach
-        Largest value of a success; None: no limit.
-    targeted
+    ranking, targeted
         As in `BoundaryObjective`.
     """
 
     ends: bool
-    reach: float | None
+    ranking: Ranking
     targeted: bool
     names: ClassVar[tuple[str, ...]] = ("first", "least", "x_least", "sure", "distortion", "margin")
     columns: ClassVar[tuple[str, ...]] = ("distortion", "margin", "least")
@@ -121,21 +147,16 @@ class BoundaryWatch:
         return zero - 1, zero + xp.inf, xp.asarray(x, copy=True), zero, zero, zero
 
     def see(self, state: tuple[Array, ...], sight: Sight, xp: Any) -> tuple[Array, ...]:
-        first, d = state[0], sight.x.shape[1]
-        reach = d if self.reach is None else self.reach
-        safe = sight.f_best <= reach
-        # Points that fool the model by too small a margin have values from d to 2 d.
-        least = xp.where(sight.f_best <= d, sight.f_best, sight.f_best - d)
-        least = xp.where(sight.f_best <= 2 * d, least, xp.inf)
-        success = least <= reach
-        distortion, margins = sight.more[:, 0], sight.more[:, 1:]
+        first = state[0]
+        rank, least = self.ranking.read(sight.f_best, xp)
+        far, margins = sight.more[:, 0], sight.more[:, 1:]
         lead = xp.min(margins, axis=1) if self.targeted else xp.max(margins, axis=1)
         return (
-            xp.where(success & (first < 0), sight.k + xp.zeros_like(first), first),
+            xp.where((rank <= 1) & (first < 0), sight.k + xp.zeros_like(first), first),
             least,
             sight.x_best,
-            xp.astype(safe, first.dtype),
-            distortion,
+            xp.astype(rank == 0, first.dtype),
+            far,
             -lead,
         )
 

@@ -34,7 +34,7 @@ def nearest(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Array:
     .. math:: \min_y \|y - a\| \quad \text{subject to} \quad g^\top y \ge c, \quad -1/2 \le y \le 1/2
 
     The solution is clip(a + lambda g), or clip(a + lambda sign(g)) for the maximum norm, with one multiplier lambda
-    that a bisection finds. If no point of the box reaches the level, y is nearly the one with the largest g . y.
+    that a bisection finds. If no point of the box reaches the level, or only one far away does, y falls short of it.
 
     Parameters
     ----------
@@ -43,7 +43,9 @@ def nearest(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Array:
     level
         c, (...).
     """
-    size = xp.sum(g * g, axis=-1) if norm == "l2" else xp.sum(xp.abs(g), axis=-1)
+    # Pixels at the end of their range do not move along g.
+    free = xp.where(xp.where(g > 0, 0.5 - a, a + 0.5) > 0, g, 0.0)
+    size = xp.sum(free * free, axis=-1) if norm == "l2" else xp.sum(xp.abs(free), axis=-1)
     missing = level - xp.sum(g * a, axis=-1)
     # Without the box this multiplier is exact. The box shortens the way, so the multiplier grows.
     high = xp.clip(missing, min=0.0) / (size + TINY)
@@ -115,6 +117,11 @@ def distance(change: Array, norm: Norm, xp: Any) -> Array:
     if norm == "l2":
         return xp.sqrt(xp.sum(change * change, axis=-1))
     return xp.max(xp.abs(change), axis=-1)
+
+
+def distortion(change: Array, norm: Norm, xp: Any) -> Array:
+    """Return the squared L2 norm, as the paper does, or the maximum norm of changes (..., d), as (...)."""
+    return xp.sum(change * change, axis=-1) if norm == "l2" else distance(change, norm, xp)
 
 
 def dual_norm(g: Array, norm: Norm, xp: Any) -> Array:

@@ -29,7 +29,7 @@ MAX_TRUST = 1.0
 GROW = 2.0
 KEEP = 0.6
 SHRINK = 0.35
-"""Next trust radius in units of the step: after the longest trial was the best, after another, and after none was."""
+"""Next trust radius in units of the step: if the longest trial was best, if another was, and if none was accepted."""
 
 OVERSHOOT = 0.02
 """First overshoot: the share of the distance by which the walk aims beyond the linearized boundary."""
@@ -54,7 +54,7 @@ SPECTRUM_POWER = 1.5
 """Power with which squared derivatives are expected to fall with the frequency."""
 
 GROWTH = 0.5
-"""Growth of what is uncertain about a direction, per pass over all directions, relative to its expected square."""
+"""Growth of the uncertainty of a direction per pass over all directions, relative to its expected square."""
 
 CHOICE_NOISE = 0.5
 """Standard deviation of the noise on the logarithm of the priority of a direction."""
@@ -177,8 +177,8 @@ class BoundaryWalk(SamplingOracle):
     def _goal(self, a: Array, x: Array, J: Array, margins: Array, overshoot: Array, xp: Any) -> tuple[Array, Array]:
         """Return the nearest point to a (B, d) at which the linearized margins say that the model is fooled.
 
-        Returns also the price of each margin (B, K): the distance that one unit of it costs. Without the box it is one
-        over the dual norm of the derivatives. Pixels at the ends of their range make it dearer.
+        Returns also the price of each margin (B, K): the distance per unit of margin. Without the box it is one over
+        the dual norm of the derivatives. Pixels at the ends of their range increase it.
         """
         level = xp.sum(J * x[:, None, :], axis=-1) - margins
         missing = level - xp.sum(J * a[:, None, :], axis=-1)
