@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from slgh.attack.boundary.walk import usable
 from slgh.oracles.cosines import CosineBasis
 from slgh.oracles.estimators import SamplingOracle
 from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
@@ -125,7 +126,7 @@ class LabelWalk(SamplingOracle):
         point = xp.where(accepted[:, None], trial, a + high[:, None] * change)
         factor = sum(xp.where(best == i, k * one, 0.0) for i, k in enumerate(ANGLES))
         angle = xp.clip(angle * xp.where(accepted, factor, ANGLES[-1]), min=MIN_ANGLE, max=MAX_ANGLE)
-        ok, rejected = _usable(answers, xp)
+        ok, rejected = usable(answers, xp)
         estimate = Estimate(g=x - point, cosine=1.0, ok=ok, rejected=rejected, f=answers[0].values[:, 0])
         return estimate, (a, point, tilt, angle)
 
@@ -155,11 +156,3 @@ def _inside(points: Array, xp: Any) -> Array:
 
 def _norm(x: Array, xp: Any) -> Array:
     return xp.sqrt(xp.sum(x * x, axis=-1))
-
-
-def _usable(answers: list[Answer], xp: Any) -> tuple[Array | None, Array | None]:
-    """Return the mask of problems whose x has a usable value, and the number of bad values; None: none is bad."""
-    if all(one.ok is None for one in answers):
-        return None, None
-    goods = [xp.ones_like(one.values) if one.ok is None else one.ok for one in answers]
-    return goods[0][:, 0] > 0, sum(xp.sum(1.0 - good, axis=1) for good in goods)

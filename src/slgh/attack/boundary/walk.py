@@ -156,7 +156,7 @@ class BoundaryWalk(SamplingOracle):
         trust = xp.clip(factor * step * length, min=MIN_TRUST * whole, max=MAX_TRUST * whole)
         fooled = self._lead(_margins(chosen)[:, 0], xp) >= SAFE_MARGIN
         overshoot = xp.clip(overshoot * xp.where(fooled, 0.7 * one, 1.5), min=MIN_OVERSHOOT, max=MAX_OVERSHOOT)
-        ok, rejected = _usable(answer, tried, xp)
+        ok, rejected = usable([answer, tried], xp)
         g = xp.where(accepted[:, None], -move[:, 0], 0.0)
         memory = a, J, uncertainty, trust, overshoot
         return Estimate(g=g, cosine=1.0, ok=ok, rejected=rejected, f=answer.values[:, 0]), memory
@@ -232,9 +232,12 @@ def _learned(J: Array, moves: Array, there: Answer, here: Answer, xp: Any) -> Ar
     return learn(J, zero_bad(moves, ok), zero_bad(_margins(there) - _margins(here), ok), xp)
 
 
-def _usable(answer: Answer, tried: Answer, xp: Any) -> tuple[Array | None, Array | None]:
-    """Return the mask of problems whose x has a usable value, and the number of bad values; None: none is bad."""
-    if answer.ok is None and tried.ok is None:
+def usable(answers: list[Answer], xp: Any) -> tuple[Array | None, Array | None]:
+    """Return the mask of problems whose x has a usable value, and the number of bad values; None: none is bad.
+
+    The first answer begins with the value at x.
+    """
+    if all(answer.ok is None for answer in answers):
         return None, None
-    goods = [xp.ones_like(one.values) if one.ok is None else one.ok for one in (answer, tried)]
+    goods = [xp.ones_like(answer.values) if answer.ok is None else answer.ok for answer in answers]
     return goods[0][:, 0] > 0, sum(xp.sum(1.0 - good, axis=1) for good in goods)
