@@ -44,7 +44,7 @@ def seed_libraries(seed: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """What all attacks have in common.
+    """Settings that all attacks have in common.
 
     Parameters
     ----------

@@ -15,14 +15,14 @@ READING = "## How to read it"
 """The text from this heading on is written by hand, and kept."""
 
 
-def head(ours: list[str], linf: bool) -> list[str]:
+def head(own: list[str], linf: bool) -> list[str]:
     """Return the names of the columns."""
     median, eps = ("median linf", ["within eps"]) if linf else ("median L2²", [])
-    ratios = [f"{name} / it (95 %)" for name in ours]
+    ratios = [f"{name} / it (95 %)" for name in own]
     return ["attack", "sees", "images", "success", *eps, median, *ratios, "queries", "first success", "s per image"]
 
 
-def table_rows(found: dict[str, Row], ours: list[str], eps: float | None) -> list[list[str]]:
+def table_rows(found: dict[str, Row], own: list[str], eps: float | None) -> list[list[str]]:
     """Return the rows of one table. All figures are for the images that every attack was run on.
 
     An attack of slgh that was run on more images has a second row for all of them.
@@ -32,11 +32,11 @@ def table_rows(found: dict[str, Row], ours: list[str], eps: float | None) -> lis
     for name, row in found.items():
         if not common:
             break
-        ratios = [str(paired_ratio(found[one], row)) if name not in ours else "" for one in ours]
+        ratios = [str(paired_ratio(found[one], row)) if name not in own else "" for one in own]
         rows.append([name, *_figures(name, row, common, eps, ratios)])
-    for name in ours:
+    for name in own:
         if len(found[name]) > len(common):
-            rows.append([f"{name}, all", *_figures(name, found[name], sorted(found[name]), eps, [""] * len(ours))])
+            rows.append([f"{name}, all", *_figures(name, found[name], sorted(found[name]), eps, [""] * len(own))])
     return rows
 
 
@@ -67,14 +67,14 @@ def tables(store: Store, data: list[str], budgets: list[int]) -> Iterator[str]:
                 found = {one: row for one in attacks if (row := store.read(name, one, budget))}
                 if not found:
                     continue
-                ours = [one for one in found if ATTACKS[one].library == "slgh"]
-                columns = head(ours, linf)
+                own = [one for one in found if ATTACKS[one].library == "slgh"]
+                columns = head(own, linf)
                 bound = "" if eps is None else f", eps = {eps:.3g}"
                 yield f"### {name}: {title[0].lower() + title[1:]}{bound}, {budget:,} queries"
                 yield ""
                 yield f"| {' | '.join(columns)} |"
                 yield "|---" * len(columns) + "|"
-                yield from (f"| {' | '.join(row)} |" for row in table_rows(found, ours, eps))
+                yield from (f"| {' | '.join(row)} |" for row in table_rows(found, own, eps))
                 yield ""
 
 

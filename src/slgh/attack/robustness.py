@@ -19,7 +19,7 @@ NOT_ATTACKED = (Outcome.MISCLASSIFIED, Outcome.THERE)
 
 
 class BudgetRow(NamedTuple):
-    """What the attack has reached within a number of queries per image.
+    """Results of the attack within a number of queries per image.
 
     Attributes
     ----------

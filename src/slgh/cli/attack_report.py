@@ -21,7 +21,7 @@ OUTPUTS = {
     "probabilities": "the probabilities of all classes",
     "labels": "the predicted class only",
 }
-"""What the attacker sees for each value of --outputs."""
+"""Outputs that the attacker sees, for each value of --outputs."""
 
 ABOUT = (
     "An attack searches for small changes to images that make a classifier predict a wrong class. This one queries the "

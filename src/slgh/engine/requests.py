@@ -37,7 +37,7 @@ class Advance(NamedTuple):
 
 
 Request: TypeAlias = Evaluate | Advance
-"""What a run asks its driver for."""
+"""Requests of a run to its driver."""
 
 
 class Counter:

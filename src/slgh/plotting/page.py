@@ -59,7 +59,7 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     explorer: Explorer | None = None
     watch: str = ""
-    """What to look for in the explorer."""
+    """Hint for the reader: the main thing to see in the explorer."""
     reproduced: tuple[int, int] | None = None
     """Number of the paper's rows that are reproduced, and of all rows."""
 

@@ -93,7 +93,7 @@ class PaperTable:
     box: Box
     """Region shown by the explorer."""
     watch: str
-    """What to look for in the explorer."""
+    """Hint for the reader: the main thing to see in the explorer."""
     drawings: Callable[[Problem, Sequence[RowOutcome]], tuple[Drawing, ...]]
     """The paper's figures."""
     seeds: int = 1
