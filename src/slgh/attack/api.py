@@ -106,7 +106,7 @@ def attack(
         leaves it.
     outputs
         What the model returns: "logits" (the default) or "probabilities", (N, K), or "labels", the predicted classes
-        (N,). From classes alone the distortion falls much more slowly.
+        (N,). From classes alone the distortion falls more slowly.
     norm, eps
         Norm of the distance that "auto" minimizes: "l2", the default, or "linf", the largest change of a pixel. With
         `eps`, in the units of the pixels, only an image within that distance is a success. None by default.
