@@ -33,7 +33,7 @@ LAST_PROBE = 4e-4
 """Lengths of the first and the last probes of a walk, per square root of the number of pixels."""
 
 
-LABEL_PROBE = 0.1
+LABEL_PROBE = 0.15
 """Length of the probes of a walk from classes alone, relative to the distance from the original."""
 
 MAX_TRIES = 100

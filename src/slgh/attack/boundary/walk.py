@@ -118,11 +118,7 @@ class BoundaryWalk(SamplingOracle):
         J = xp.stack([xp.zeros_like(x)] * self.margins, axis=1)
         one = xp.ones_like(x[:, 0])
         trust = FIRST_TRUST * distance(xp.ones_like(x), self.norm, xp)
-        return x, J, xp.zeros_like(x) + self._spectrum(x, xp), trust, OVERSHOOT * one
-
-    def _spectrum(self, like: Array, xp: Any) -> Array:
-        """Return the expected squared derivative along each direction (d,), in arbitrary units."""
-        return (SPECTRUM_OFFSET + CosineBasis(self.shape).frequencies(like, xp)) ** -SPECTRUM_POWER
+        return x, J, xp.zeros_like(x) + expected_squares(CosineBasis(self.shape), x, xp), trust, OVERSHOOT * one
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
@@ -132,7 +128,7 @@ class BoundaryWalk(SamplingOracle):
         center, around = select(answer, 0, 1), select(answer, 1, 1 + self.samples)
         J = _learned(J, probes - x[:, None, :], around, center, xp)
         growth = GROWTH * self.samples / x.shape[1]
-        uncertainty = xp.where(measured, 0.0, uncertainty) + growth * self._spectrum(x, xp)
+        uncertainty = xp.where(measured, 0.0, uncertainty) + growth * expected_squares(CosineBasis(self.shape), x, xp)
 
         margins = _margins(center)
         goal, price = self._goal(a, x, J, margins[:, 0], overshoot, xp)
@@ -208,6 +204,11 @@ class BoundaryWalk(SamplingOracle):
         ways = xp.clip(SAFE_MARGIN - margins, min=0.0) * price[:, None, :]
         way = xp.max(ways, axis=-1) if self.targeted else xp.min(ways, axis=-1)
         return distance(change, self.norm, xp) + PENALTY * way
+
+
+def expected_squares(basis: CosineBasis, like: Array, xp: Any) -> Array:
+    """Return the expected squared derivative of a margin along each vector of the basis (d,), in arbitrary units."""
+    return (SPECTRUM_OFFSET + basis.frequencies(like, xp)) ** -SPECTRUM_POWER
 
 
 def _margins(answer: Answer) -> Array:
