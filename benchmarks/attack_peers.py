@@ -5,9 +5,10 @@ r"""Compare slgh with the black-box attacks of foolbox, torchattacks and ART, wi
     python benchmarks/attack_peers.py table                     writes benchmarks/attack_peers.md from the records
 
 **Images.** The hundred test images of MNIST and of CIFAR-10 that come with the package, or with `--folder` images 0 to
-99 of the official test sets, and photographs of scikit-image and scikit-learn for EfficientNet-Lite0, which was trained
-on ImageNet. Misclassified images are left out. A photograph has no label: its class is the one that the network
-predicts. Peers attack the first 30 images, slgh all of them. Ratios are paired over the images of both.
+99 of the official test sets, and ten crops each of ten photographs of scikit-image and scikit-learn for
+EfficientNet-Lite0, which was trained on ImageNet. Misclassified images are left out. A photograph has no label: the
+class of a crop is the one that the network predicts. slgh attacks all images. Peers attack the first 30, and one crop
+of each photograph. Ratios are paired over the images of both.
 
 **Queries and credit.** A model around the network counts the queries of a peer, image by image, and credits the peer
 with the least distorted adversarial image that it evaluated within the budget. slgh is credited with the image that it
@@ -47,7 +48,7 @@ import torch
 import typer
 from attack_study.attacks import ATTACKS
 from attack_study.page import READING, page
-from attack_study.problems import DATA, Problem, load_problem, save_photographs
+from attack_study.problems import DATA, PEER_IMAGES, Problem, load_problem, save_photographs
 from attack_study.records import Row, Store
 
 from slgh.files import write_text
@@ -70,7 +71,9 @@ def run(
     only: Only = None,
     data: Data = None,
     budget: Budget = None,
-    images: Annotated[int | None, typer.Option(help="Number of images. Default: 100, or 30 for peers.")] = None,
+    images: Annotated[
+        int | None, typer.Option(help="Number of images. Default: all, or for peers 30, or 10 photographs.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     seed: int = 0,
     records: Records = RECORDS,
@@ -90,7 +93,8 @@ def run(
         store = Store(records, settings_of(seed, folder, first), about)
         for name in names:
             started, made = time.perf_counter(), ATTACKS[name]
-            ids = problem.ids[: made.images if images is None else images]
+            default = None if made.library == "slgh" else PEER_IMAGES[dataset]
+            ids = problem.ids[: default if images is None else images]
             found = {each: {} if fresh else store.read(dataset, name, each) for each in budgets}
             for each, row in measured(name, problem, source, ids, found, seed, workers):
                 store.add(dataset, name, each, row)

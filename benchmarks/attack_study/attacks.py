@@ -52,8 +52,6 @@ class Attack:
         True if the attack behaves differently with another budget. If False, one run covers all budgets.
     single
         True if it attacks one image at a time.
-    images
-        Number of images by default: peers are slow.
     """
 
     library: str
@@ -63,7 +61,6 @@ class Attack:
     targeted: bool = False
     planned: bool = False
     single: bool = False
-    images: int = 30
 
     def measure(self, problem: Problem, budgets: list[int], seed: int) -> Iterator[tuple[int, Row]]:
         """Yield for each budget the records of all images of the problem."""
@@ -87,7 +84,6 @@ class Slgh(Attack):
 
     library: str = "slgh"
     planned: bool = True
-    images: int = 100
     with_starts: bool = False
 
     def run(self, problem: Problem, budgets: list[int], seed: int) -> dict[int, list[dict[str, Any]]]:

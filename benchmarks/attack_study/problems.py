@@ -26,13 +26,22 @@ PHOTOGRAPHS = {
     "astronaut": ("skimage", "data/astronaut.png"),
     "camera": ("skimage", "data/camera.png"),
     "chelsea": ("skimage", "data/chelsea.png"),
+    "clock": ("skimage", "data/clock_motion.png"),
     "coffee": ("skimage", "data/coffee.png"),
+    "coins": ("skimage", "data/coins.png"),
     "motorcycle": ("skimage", "data/motorcycle_left.png"),
     "rocket": ("skimage", "data/rocket.jpg"),
     "china": ("sklearn", "datasets/images/china.jpg"),
     "flower": ("sklearn", "datasets/images/flower.jpg"),
 }
 """The package and the file of each photograph."""
+
+CROP_SHARE = 0.8
+CROP_GRID = (0.0, 0.5, 1.0)
+"""Side of the smaller crops relative to the central square, and their positions along each axis."""
+
+PEER_IMAGES = {"mnist": 30, "cifar10": 30, "imagenet": len(PHOTOGRAPHS)}
+"""Number of images for peers, which are slow. The first crop of each photograph is its central square."""
 
 LINF_EPS = {"mnist": 0.3, "cifar10": 8 / 255, "imagenet": 4 / 255}
 """Radii that are usual for these data in attacks with a bound on the largest change of a pixel."""
@@ -172,14 +181,21 @@ def efficientnet() -> UnitNetwork:
 
 
 def read_photographs(file: Path | None = None) -> NDArray[np.uint8]:
-    """Return the photographs, (N, 3, 224, 224): the central square of each, resized."""
+    """Return ten crops of each photograph, (100, 3, 224, 224): first the central squares of all of them."""
     if file is not None:
         with np.load(file) as stored:
             return np.asarray(stored["photographs"])
-    return np.stack([_photograph(package, path) for package, path in PHOTOGRAPHS.values()])
+    crops = [_crops(package, path) for package, path in PHOTOGRAPHS.values()]
+    return np.stack([crop for group in zip(*crops, strict=True) for crop in group])
 
 
-def _photograph(package: str, path: str) -> NDArray[np.uint8]:
+def photograph_of(i: int) -> str:
+    """Return the name of the photograph that crop i comes from."""
+    return list(PHOTOGRAPHS)[i % len(PHOTOGRAPHS)]
+
+
+def _crops(package: str, path: str) -> list[NDArray[np.uint8]]:
+    """Return the central square of a photograph, and nine smaller squares on a grid, resized."""
     from PIL import Image
 
     spec: Any = find_spec(package)
@@ -187,9 +203,16 @@ def _photograph(package: str, path: str) -> NDArray[np.uint8]:
         raise SystemExit(f'{package} is missing. Run pip install -c constraints.txt -e ".[imagenet]".')
     with Image.open(Path(spec.submodule_search_locations[0]) / path) as opened:
         picture = opened.convert("RGB")
-    left, top = ((length - min(picture.size)) // 2 for length in picture.size)
-    square = picture.crop((left, top, left + min(picture.size), top + min(picture.size)))
-    return np.asarray(square.resize((SIDE, SIDE), Image.Resampling.BICUBIC), np.uint8).transpose(2, 0, 1)
+    side = min(picture.size)
+    small = round(CROP_SHARE * side)
+    squares = [(0.5, 0.5, side)] + [(x, y, small) for y in CROP_GRID for x in CROP_GRID]
+    crops = []
+    for x, y, length in squares:
+        left, top = round(x * (picture.width - length)), round(y * (picture.height - length))
+        square = picture.crop((left, top, left + length, top + length))
+        resized = square.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+        crops.append(np.asarray(resized, np.uint8).transpose(2, 0, 1))
+    return crops
 
 
 def save_photographs(file: Path) -> None:
