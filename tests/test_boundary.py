@@ -27,6 +27,8 @@ from slgh.attack.boundary.objective import (
 from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
 from slgh.attack.loss import SAFE_MARGIN
 from slgh.attack.model import QueriedModel
+from slgh.attack.plan import FIRST_PROBE, LAST_PROBE, safe_margin
+from slgh.attack.result import RETRIES
 from slgh.checks import ArgumentValueError
 from slgh.engine.termination import Status
 from slgh.protocols import Sight
@@ -454,7 +456,76 @@ def assert_same_attack(one: AttackResult, other: AttackResult) -> None:
         np.testing.assert_array_equal(column, other.history[name], err_msg=f"history {name}")
 
 
+class TestConfirmation:
+    """The image that is returned fools the model in a separate query, as the user runs it."""
+
+    class Shifted(Linear):
+        """After the walk, with as many images per call as at first, the right classes get a little more."""
+
+        def __init__(self, shift: float) -> None:
+            super().__init__()
+            self.shift, self.label = shift, super().scores(gray()).argmax(axis=1)
+
+        def __call__(self, images: Any) -> Any:
+            late, own = self.asked > 20 * len(self.label), np.arange(len(images))
+            scores = super().__call__(images)
+            if late and len(images) <= len(self.label):
+                scores[own, self.label[: len(images)]] += self.shift
+            return scores
+
+    def test_an_image_a_little_farther_away_is_returned(self) -> None:
+        plain = attack(Linear(), gray(), Linear().scores(gray()).argmax(axis=1), max_iter=30, seed=0)
+        model = self.Shifted(0.01)
+        found = attack(model, gray(), model.label, max_iter=30, seed=0)
+        assert plain.success.all()
+        assert found.success.all()
+        ratio = found.distance / plain.distance
+        assert np.isclose(ratio[:, None], RETRIES, rtol=1e-6).any(axis=1).all()
+        assert (found.queries == plain.queries + 1 + np.argmin(abs(ratio[:, None] - RETRIES), axis=1)).all()
+        assert found.queries.sum() == model.asked
+
+    def test_the_budget_is_not_exceeded(self) -> None:
+        for budget in range(200, 230):
+            model = self.Shifted(5.0)
+            found = attack(model, gray(), model.label, max_queries=budget, seed=0)
+            assert found.queries.max() <= budget
+            assert model.asked == found.queries.sum()
+
+    def test_the_safe_margin_is_above_the_noise(self) -> None:
+        assert safe_margin(0.0) == SAFE_MARGIN
+        assert safe_margin(0.2 * SAFE_MARGIN) == SAFE_MARGIN
+        assert safe_margin(SAFE_MARGIN) == 4 * SAFE_MARGIN
+        assert safe_margin(1.01 * SAFE_MARGIN) == 8 * SAFE_MARGIN
+
+    def test_noise_of_the_first_scores_raises_the_margin(self) -> None:
+        class Noisy(Linear):
+            def __call__(self, images: Any) -> Any:
+                noise = 0.004 if self.asked == 0 else 0.0
+                return super().__call__(images) + noise
+
+        model = Noisy()
+        label = model.scores(gray()).argmax(axis=1)
+        scores = model.scores(attack(model, gray(), label, max_queries=500, seed=0).images)
+        lead = np.sort(scores, axis=1)[:, -1] - scores[np.arange(len(label)), label]
+        assert (lead >= 0.016).all()
+
+
 class TestWalk:
+    @each_norm
+    def test_probes_become_as_short_as_the_steps(self, norm: Norm) -> None:
+        """Probes are long at first. Where the scores change faster than that, they are shortened."""
+        calls: list[Any] = []
+
+        def model(images: Any) -> Any:
+            calls.append(images)
+            wave = np.sin(2000 * images[:, 0]).sum(axis=-1)
+            return np.stack([wave + 70 - images.mean(axis=(1, 2)), 0 * wave], axis=1)
+
+        attack(model, np.full((1, 1, 64), 0.5), [0], norm=norm, max_queries=600, seed=0)
+        lengths = [np.linalg.norm(some[1:] - some[:1], axis=(1, 2)).max() for some in calls if len(some) > 5]
+        assert lengths[0] > 0.9 * FIRST_PROBE * 8
+        assert min(lengths) < 0.5 * LAST_PROBE * 8
+
     @each_norm
     def test_it_finds_the_nearest_image(self, norm: Norm) -> None:
         model, images = Linear(), gray()

@@ -22,6 +22,7 @@ from slgh.attack.model import (
     first_scores,
     read_images,
     read_labels,
+    repeated_scores,
 )
 from slgh.attack.plan import (
     Limits,
@@ -34,7 +35,15 @@ from slgh.attack.plan import (
     walks,
     within_memory,
 )
-from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult, FinishedRun, check_budget, report
+from slgh.attack.result import (
+    QUERIES_AFTER,
+    QUERIES_BEFORE,
+    RETRIES,
+    AttackResult,
+    FinishedRun,
+    check_budget,
+    report,
+)
 from slgh.backends import backend_of
 from slgh.engine.arguments import read_seed
 from slgh.engine.checkpoint import Checkpoint
@@ -197,15 +206,23 @@ def attack(
         raise checks.ArgumentValueError(
             f"`seed` must be an integer, or one integer per image (expected {B}); got {len(seed)}."
         )
-    with backend.session(differences=not params.get("tf32")):
-        a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
-        label = read_labels("labels", labels, B)
-        target = None if targets is None else read_labels("targets", np.broadcast_to(targets, B), B)
-        scores = None
-        if outputs == "labels":
+    a = xp.reshape((given - (low + high) / 2) / (high - low), (B, -1))
+    label = read_labels("labels", labels, B)
+    target = None if targets is None else read_labels("targets", np.broadcast_to(targets, B), B)
+    exact = not params.get("tf32")
+    # A walk's images must fool the model as the user runs it: TF32 is off only where another method would turn it off.
+    as_used = exact and not walks(method, params)
+    reserved, scores = QUERIES_AFTER, None
+    if outputs == "labels":
+        reserved += len(RETRIES)
+    else:
+        with backend.session(differences=as_used):
+            scores = first_scores(queried, a, backend.host)
+    with backend.session(differences=exact):
+        if scores is None:
             before = first_classes(queried, a, backend.host)
         else:
-            scores = first_scores(queried, a, backend.host)
+            noise = repeated_scores(queried, a, backend.host, scores)
             before = scores.argmax(axis=1)
             check_classes("labels", label, scores.shape[1])
             if target is not None:
@@ -218,7 +235,7 @@ def attack(
             aim: dict[str, Any] = {"targeted": target is not None, "stop_first": stop == "first success"}
             if scores is None:
                 points, searched, found_start = (
-                    find_starts(queried, a, attacked, classes, start_tries(max_queries, params), seed)
+                    find_starts(queried, a, attacked, classes, start_tries(max_queries, params, reserved), seed)
                     if starts is None
                     else read_starts(starts, queried, a, attacked, classes)
                 )
@@ -227,13 +244,14 @@ def attack(
                 points = points[backend.index(np.flatnonzero(found_start))]
         if attacked.size:
             y, originals = (label if target is None else target)[attacked], a[backend.index(attacked)]
-            left = None if max_queries is None else max_queries - int(spent.max()) - QUERIES_AFTER
+            left = None if max_queries is None else max_queries - int(spent.max()) - reserved
             limits = Limits(left, max_iter)
             if scores is None:
                 plan = plan_label_walk(queried, originals, y, points, limits, params, reach=reach, **aim)
             elif walks(method, params):
                 seen = scores[attacked]
-                plan = plan_walk(queried, originals, y, seen, limits, params, norm=norm, reach=reach, **aim)
+                aim |= {"norm": norm, "reach": reach, "noise": noise}
+                plan = plan_walk(queried, originals, y, seen, limits, params, **aim)
             else:
                 aim |= {"weight": float(weight), "kappa": float(kappa)}
                 plan = plan_method(queried, originals, y, limits, method, params, **aim)
@@ -258,8 +276,9 @@ def attack(
             # A resumed run keeps the batch size to which memory limited it before.
             saved = _saved_batch_size(checkpoint)
             run, remark = within_memory(attempt, min(batch_size or saved or attacked.size, attacked.size))
-            check_budget(run, max_queries, int(spent.max()))
+            check_budget(run, max_queries, int(spent.max()), reserved)
             finished = FinishedRun(attacked, run, remark, plan)
+    with backend.session(differences=as_used):
         found = report(
             queried,
             given,
@@ -272,6 +291,7 @@ def attack(
             kappa=float(kappa),
             no_start=no_start,
             reach=reach,
+            max_queries=max_queries,
         )
     if isinstance(images, np.ndarray | list | tuple):
         return replace(found, images=backend.host(found.images))

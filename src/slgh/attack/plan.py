@@ -18,7 +18,7 @@ from slgh.attack.boundary.objective import BoundaryObjective, BoundaryWatch, Lab
 from slgh.attack.boundary.projection import Norm
 from slgh.attack.boundary.walk import BoundaryWalk
 from slgh.attack.homotopy import HOMOTOPY_PARAMETERS, default_parameters
-from slgh.attack.loss import AttackObjective, SuccessWatch, perturb
+from slgh.attack.loss import SAFE_MARGIN, AttackObjective, SuccessWatch, perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel, read_images
 from slgh.backends import backend_of
 from slgh.method import Method
@@ -32,6 +32,9 @@ FIRST_PROBE = 2e-3
 LAST_PROBE = 4e-4
 """Lengths of the first and the last probes of a walk, per square root of the number of pixels."""
 
+
+NOISE_FACTOR = 4.0
+"""Smallest safe margin, in units of the noise of a score. A margin is the difference of two scores."""
 
 LABEL_PROBE = 0.15
 """Length of the probes of a walk from classes alone, relative to the distance from the original."""
@@ -98,20 +101,22 @@ def plan_walk(
     targeted: bool,
     norm: Norm,
     reach: float | None,
+    noise: float,
     stop_first: bool,
 ) -> PlannedRun:
     """Plan a walk along the boundary for originals a (B, d) with these scores (B, K).
 
     The number and the length of the probes depend on the shape of an image and on the number of queries alone. y (B,)
     are the classes of the originals or, if `targeted`, the target classes. `reach` is the largest distortion of a
-    success, if that is limited.
+    success, if that is limited. `noise` is the largest change of a score between two queries of the same image.
     """
     refuse_parameters(params)
     d = a.shape[1]
-    ranking = Ranking(unit=float(d) if norm == "l2" else 1.0, reach=reach)
+    safe = safe_margin(noise)
+    ranking = Ranking(unit=float(d) if norm == "l2" else 1.0, reach=reach, safe_margin=safe)
     rivals = choose_rivals(scores, y)
     margins = min(rivals.shape[1] + 1, scores.shape[1] - 1)
-    walk = BoundaryWalk(samples=1, shape=queried.shape, margins=margins, targeted=targeted, norm=norm)
+    walk = BoundaryWalk(samples=1, shape=queried.shape, margins=margins, targeted=targeted, norm=norm, safe_margin=safe)
     samples = params.get("samples", min(_probes(limits, PROBES, _cost(walk) - 1), d))
     checks.count("samples", samples, 1, d)
     walk = replace(walk, samples=samples)
@@ -134,6 +139,14 @@ def plan_walk(
         value_is_total=False,
         max_iter=iterations,
     )
+
+
+def safe_margin(noise: float) -> float:
+    """Return the margin from which on a success survives noise of this size in each score.
+
+    It is a power of two times `SAFE_MARGIN`, so that a resumed run has the same one even if the noise differs a little.
+    """
+    return SAFE_MARGIN * 2.0 ** max(0, math.ceil(math.log2(max(NOISE_FACTOR * noise, SAFE_MARGIN) / SAFE_MARGIN)))
 
 
 def plan_label_walk(
@@ -206,13 +219,16 @@ def find_starts(
     return backend.native(found[rows]), queries, fooled
 
 
-def start_tries(max_queries: int | None, params: dict[str, Any]) -> int:
-    """Return the number of random images that may be tried as a start, so that one iteration of the walk still fits."""
+def start_tries(max_queries: int | None, params: dict[str, Any], reserved: int) -> int:
+    """Return the number of random images that may be tried as a start, so that one iteration of the walk still fits.
+
+    `reserved` queries are kept for the time after the walk.
+    """
     if max_queries is None:
         return MAX_TRIES
     walk = LabelWalk(samples=params.get("samples", LABEL_PROBES.least), shape=(), limit=0.0, starts=None)
-    # Two queries before the search, one for the start and one for the end of the run, and one after it.
-    return max(0, min(MAX_TRIES, max_queries // 4, max_queries - _cost(walk) - 5))
+    # Two queries before the search, one for the start and one for the end of the run, and those after it.
+    return max(0, min(MAX_TRIES, max_queries // 4, max_queries - _cost(walk) - 4 - reserved))
 
 
 def read_starts(

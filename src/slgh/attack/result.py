@@ -27,6 +27,9 @@ QUERIES_BEFORE = 2
 QUERIES_AFTER = 1
 """Queries per image after `minimize`: the check of the image that is returned."""
 
+RETRIES = (1.002, 1.01, 1.05)
+"""If the check fails, images at these multiples of the distance are checked, as far as `max_queries` allows."""
+
 
 class FinishedRun(NamedTuple):
     """The numbers of the images that were attacked, the run, a remark on memory (or ""), and the plan of the run."""
@@ -145,8 +148,11 @@ def report(
     weight: float,
     kappa: float,
     reach: float | None,
+    max_queries: int | None,
 ) -> AttackResult:
     """Return the result for `images`, which are `a` (B, d) in [-0.5, 0.5]. Every success is queried once more.
+
+    If a walk's success is not confirmed, images a little farther away are queried, as far as `max_queries` allows.
 
     `spent` (B,) counts the queries before the run. `no_start` are the images for which no start was found. `reach` is
     the largest distortion of a success, if that is limited.
@@ -180,10 +186,20 @@ def report(
             outcome[i] = _failure(Status(status), int(nit))
         successes = np.flatnonzero((at >= 0) & (True if reach is None else least <= reach))
         if successes.size:
-            adversarial, seen, far = _query_again(queried, a, finished, successes, norm)
             queried_rows = rows[successes]
+            adversarial, seen, far = _query_again(queried, a, finished, successes, norm)
             queries[queried_rows] += QUERIES_AFTER
             fooled = classes.fooled(queried_rows, seen)
+            for share in () if plan.value_is_total else RETRIES:
+                again = ~fooled if max_queries is None else ~fooled & (queries[queried_rows] < max_queries)
+                if not again.any():
+                    break
+                farther = _query_again(queried, a, finished, successes[again], norm, share)
+                queries[queried_rows[again]] += 1
+                adversarial = _with_rows(adversarial, np.flatnonzero(again), farther[0])
+                seen[again], far[again] = farther[1:]
+                within = True if reach is None else far <= reach
+                fooled = fooled | (again & classes.fooled(queried_rows, seen) & within)
             for i, confirmed in zip(queried_rows, fooled, strict=True):
                 outcome[i] = Outcome.SUCCESS if confirmed else Outcome.UNCONFIRMED
             confirmed_rows = queried_rows[fooled]
@@ -223,14 +239,25 @@ def _failure(status: Status, nit: int) -> Outcome:
 
 
 def _query_again(
-    queried: QueriedModel, a: Array, finished: FinishedRun, successes: NDArray[np.intp], norm: Norm
+    queried: QueriedModel,
+    a: Array,
+    finished: FinishedRun,
+    successes: NDArray[np.intp],
+    norm: Norm,
+    share: float = 1.0,
 ) -> tuple[Array, NDArray[Any], NDArray[Any]]:
-    """Return the adversarial images in the range of the originals, their classes by the model, and their distortion."""
-    backend = backend_of(a)
+    """Return the adversarial images in the range of the originals, their classes by the model, and their distortion.
+
+    `share` other than 1 multiplies the change of the image.
+    """
+    backend, xp = backend_of(a), array_namespace(a)
     x, originals = finished.run.watched["x_least"][backend.index(successes)], a[backend.index(finished.rows[successes])]
     image = finished.plan.image(x, originals)
+    if share != 1:
+        image = xp.clip(originals + share * (image - originals), min=-0.5, max=0.5)
     seen = backend.host(queried.classes(image, CHECK_BATCH_SIZE))
-    return queried.pixels(image), seen, backend.host(distortion_in(image - originals, norm, array_namespace(a)))
+    far = backend.host(distortion_in(image - originals, norm, xp))
+    return queried.pixels(image), np.array(seen), np.array(far)
 
 
 def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
@@ -241,10 +268,10 @@ def _with_rows(images: Array, rows: NDArray[np.intp], new: Array) -> Array:
     return both[backend_of(images).index(source)]
 
 
-def check_budget(run: Result, max_queries: int | None, spent: int) -> None:
+def check_budget(run: Result, max_queries: int | None, spent: int, reserved: int) -> None:
     """Raise if the budget was too small for a single iteration: such a run says nothing about the model."""
     before, each = _costs(run)
-    least = spent + before + each + 1 + QUERIES_AFTER
+    least = spent + before + each + 1 + reserved
     if max_queries is not None and max_queries < least:
         raise ArgumentValueError(
             f"`max_queries` must allow an iteration, {least} queries per image; got {max_queries}."

@@ -39,10 +39,13 @@ class Ranking:
         Upper bound of all distances: d for the squared L2 norm, 1 for the maximum norm.
     reach
         Largest distance of a success; None: no limit.
+    safe_margin
+        Margin from which on a success survives rounding.
     """
 
     unit: float
     reach: float | None = None
+    safe_margin: float = SAFE_MARGIN
     UNFOOLED: ClassVar[int] = 4
 
     @property
@@ -52,7 +55,7 @@ class Ranking:
 
     def value(self, far: Array, lead: Array, xp: Any) -> Array:
         """Return the value of points at a distance `far`, with the margin `lead` that decides."""
-        rank = xp.where(lead >= SAFE_MARGIN, 0.0 * far, 1.0)
+        rank = xp.where(lead >= self.safe_margin, 0.0 * far, 1.0)
         rank = rank if self.reach is None else xp.where(far <= self.reach, rank, rank + 2)
         below = xp.clip(far, max=0.999 * self.unit)  # the next multiple belongs to the next rank
         return xp.where(lead > 0, below + rank * self.unit, self.limit + self.unit - lead)

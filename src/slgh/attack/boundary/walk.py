@@ -22,9 +22,12 @@ SHARES = (0.4, 1.0)
 """Points that are tried, as shares of the step."""
 
 FIRST_TRUST = 0.05
-MIN_TRUST = 3e-4
+MIN_TRUST = 3e-5
 MAX_TRUST = 1.0
 """First trust radius and its bounds, in units of a change of all pixels by 1. No step is longer than this radius."""
+
+MIN_PROBE = 1e-4
+"""Lower bound of the length of a probe, per square root of the number of pixels."""
 
 GROW = 2.0
 KEEP = 0.6
@@ -94,6 +97,8 @@ class BoundaryWalk(SamplingOracle):
         True if all margins must be positive, False if one of them must.
     norm
         Norm of the distance: "l2" or "linf".
+    safe_margin
+        Margin from which on a success survives rounding.
     """
 
     name: ClassVar[str] = "boundary_walk"
@@ -103,6 +108,7 @@ class BoundaryWalk(SamplingOracle):
     margins: int
     targeted: bool = False
     norm: Norm = "l2"
+    safe_margin: float = SAFE_MARGIN
 
     def __post_init__(self) -> None:
         SamplingOracle.__post_init__(self)
@@ -123,7 +129,10 @@ class BoundaryWalk(SamplingOracle):
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
         a, J, uncertainty, trust, overshoot = state
-        probes, measured = self._probes(x, t, uncertainty, noise, xp)
+        # Probes longer than a step would measure the model beyond the boundary.
+        unit = distance(xp.ones_like(x), self.norm, xp)
+        length = xp.minimum(t, xp.clip(trust / unit, min=MIN_PROBE) * x.shape[1] ** 0.5)
+        probes, measured = self._probes(x, length, uncertainty, noise, xp)
         answer = yield Query("fun", xp.concat([x[:, None, :], probes], axis=1), centers=1)
         center, around = select(answer, 0, 1), select(answer, 1, 1 + self.samples)
         J = _learned(J, probes - x[:, None, :], around, center, xp)
@@ -133,8 +142,8 @@ class BoundaryWalk(SamplingOracle):
         margins = _margins(center)
         goal, price = self._goal(a, x, J, margins[:, 0], overshoot, xp)
         way = goal - x
-        length = distance(way, self.norm, xp)
-        step = xp.clip(trust / (length + TINY), max=1.0)
+        far = distance(way, self.norm, xp)
+        step = xp.clip(trust / (far + TINY), max=1.0)
         trials = xp.stack([x + (share * step)[:, None] * way for share in SHARES], axis=1)
         tried = yield Query("fun", trials)
         costs = self._merit(trials - a[:, None, :], _margins(tried), price, xp)
@@ -148,9 +157,8 @@ class BoundaryWalk(SamplingOracle):
         one = xp.ones_like(step)
         # The radius follows the step that was made, so that it shrinks at once if it was not needed.
         factor = xp.where(accepted, xp.where(best == len(SHARES) - 1, GROW * one, KEEP), SHRINK)
-        whole = distance(xp.ones_like(x), self.norm, xp)
-        trust = xp.clip(factor * step * length, min=MIN_TRUST * whole, max=MAX_TRUST * whole)
-        fooled = self._lead(_margins(chosen)[:, 0], xp) >= SAFE_MARGIN
+        trust = xp.clip(factor * step * far, min=MIN_TRUST * unit, max=MAX_TRUST * unit)
+        fooled = self._lead(_margins(chosen)[:, 0], xp) >= self.safe_margin
         overshoot = xp.clip(overshoot * xp.where(fooled, 0.7 * one, 1.5), min=MIN_OVERSHOOT, max=MAX_OVERSHOOT)
         ok, rejected = usable([answer, tried], xp)
         g = xp.where(accepted[:, None], -move[:, 0], 0.0)
@@ -178,7 +186,7 @@ class BoundaryWalk(SamplingOracle):
         """
         level = xp.sum(J * x[:, None, :], axis=-1) - margins
         missing = level - xp.sum(J * a[:, None, :], axis=-1)
-        level = level + overshoot[:, None] * xp.abs(missing) + 2 * SAFE_MARGIN
+        level = level + overshoot[:, None] * xp.abs(missing) + 2 * self.safe_margin
         rate = dual_norm(J, self.norm, xp) + TINY
         here = distance(x - a, self.norm, xp)[:, None]
         behind = xp.clip(-margins, min=0.0) + TINY
@@ -201,7 +209,7 @@ class BoundaryWalk(SamplingOracle):
 
     def _merit(self, change: Array, margins: Array, price: Array, xp: Any) -> Array:
         """Return the distance from the original plus the weighted way to the boundary, (B, n)."""
-        ways = xp.clip(SAFE_MARGIN - margins, min=0.0) * price[:, None, :]
+        ways = xp.clip(self.safe_margin - margins, min=0.0) * price[:, None, :]
         way = xp.max(ways, axis=-1) if self.targeted else xp.min(ways, axis=-1)
         return distance(change, self.norm, xp) + PENALTY * way
 
