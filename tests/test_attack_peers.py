@@ -18,8 +18,8 @@ from attack_peers import measured, settings_of
 from attack_study import attacks
 from attack_study.attacks import ATTACKS, GROUPS, HopSkipJump, Slgh
 from attack_study.credit import Ledger, Spent
-from attack_study.page import page, table_rows
-from attack_study.problems import make_problem
+from attack_study.page import page, photograph_table, table_rows
+from attack_study.problems import PHOTOGRAPHS, make_problem, photograph_of
 from attack_study.records import Row, Store
 from attack_study.statistics import paired_ratio
 
@@ -228,6 +228,23 @@ def test_figures_are_for_common_images() -> None:
         ["square", "scores", "3", "67%", "4", "0.5 (0 to 0.5)"],
         ["slgh, all", "scores", "4", "100%", "2.5", ""],
     ]
+
+
+def test_crops_of_a_photograph_count_as_one(tmp_path: Path) -> None:
+    n = len(PHOTOGRAPHS)
+    values: list[float | None] = [1.0] * n + [9.0] * n + [1.0] * n
+    values[0], values[2 * n] = None, None  # two of three crops of the first photograph
+    found = rows(slgh=values)
+    (row,) = table_rows(found, ["slgh"], None, photograph_of)
+    assert row[2:5] == [str(3 * n), f"{1 - 2 / (3 * n):.0%}", "1"]
+    (row,) = table_rows(found, ["slgh"], None)
+    assert row[4] == "1"
+    store = Store(tmp_path, settings_of(0, None, 0))
+    store.add("imagenet", "slgh", 200, found["slgh"])
+    lines = list(photograph_table(store, [200, 500]))
+    first, second = list(PHOTOGRAPHS)[:2]
+    assert f"| {first} | 33%, - |" in lines
+    assert f"| {second} | 100%, 1 |" in lines
 
 
 def test_the_page_has_a_table_for_each_aim_and_keeps_the_text(tmp_path: Path) -> None:

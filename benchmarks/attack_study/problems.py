@@ -211,7 +211,8 @@ def _crops(package: str, path: str) -> list[NDArray[np.uint8]]:
         left, top = round(x * (picture.width - length)), round(y * (picture.height - length))
         square = picture.crop((left, top, left + length, top + length))
         resized = square.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
-        crops.append(np.asarray(resized, np.uint8).transpose(2, 0, 1))
+        # Contiguous: torchattacks calls `view`.
+        crops.append(np.ascontiguousarray(np.asarray(resized, np.uint8).transpose(2, 0, 1)))
     return crops
 
 
