@@ -7,8 +7,8 @@ r"""Compare slgh with the black-box attacks of foolbox, torchattacks and ART, wi
 **Images.** The hundred test images of MNIST and of CIFAR-10 that come with the package, or with `--folder` images 0 to
 99 of the official test sets, and ten crops each of ten photographs of scikit-image and scikit-learn for
 EfficientNet-Lite0, which was trained on ImageNet. Misclassified images are left out. A photograph has no label: the
-class of a crop is the one that the network predicts. slgh attacks all images. Peers attack the first 30, and one crop
-of each photograph. Ratios are paired over the images of both.
+class of a crop is the one that the network predicts. slgh attacks all images. Peers attack the first 30 of MNIST and
+CIFAR-10, and the central crop of each photograph. Ratios are paired over the images of both.
 
 **Queries and credit.** A model around the network counts the queries of a peer, image by image, and credits the peer
 with the least distorted adversarial image that it evaluated within the budget. slgh is credited with the image that it

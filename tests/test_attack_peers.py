@@ -232,19 +232,20 @@ def test_figures_are_for_common_images() -> None:
 
 def test_crops_of_a_photograph_count_as_one(tmp_path: Path) -> None:
     n = len(PHOTOGRAPHS)
-    values: list[float | None] = [1.0] * n + [9.0] * n + [1.0] * n
+    low = range(1, n // 2 + 2)  # most photographs: two crops of three are at 1, the third is at 9
+    values: list[float | None] = [1.0 if crop < 2 and i in low else 9.0 for crop in range(3) for i in range(n)]
     values[0], values[2 * n] = None, None  # two of three crops of the first photograph
     found = rows(slgh=values)
-    (row,) = table_rows(found, ["slgh"], None, photograph_of)
-    assert row[2:5] == [str(3 * n), f"{1 - 2 / (3 * n):.0%}", "1"]
-    (row,) = table_rows(found, ["slgh"], None)
-    assert row[4] == "1"
+    (by_photograph,) = table_rows(found, ["slgh"], None, photograph_of)
+    (by_crop,) = table_rows(found, ["slgh"], None)
+    assert by_photograph[2:4] == by_crop[2:4] == [str(3 * n), f"{1 - 2 / (3 * n):.0%}"]
+    assert (by_photograph[4], by_crop[4]) == ("1", "9")
     store = Store(tmp_path, settings_of(0, None, 0))
     store.add("imagenet", "slgh", 200, found["slgh"])
     lines = list(photograph_table(store, [200, 500]))
     first, second = list(PHOTOGRAPHS)[:2]
-    assert f"| {first} | 33%, - |" in lines
-    assert f"| {second} | 100%, 1 |" in lines
+    assert f"| {first} | 1 of 3, - |" in lines
+    assert f"| {second} | 3 of 3, 1 |" in lines
 
 
 def test_the_page_has_a_table_for_each_aim_and_keeps_the_text(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from slgh.attack.boundary.objective import (
 from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
 from slgh.attack.loss import SAFE_MARGIN
 from slgh.attack.model import QueriedModel
-from slgh.attack.plan import FIRST_PROBE, LAST_PROBE, safe_margin
+from slgh.attack.plan import FIRST_PROBE, LAST_PROBE, safe_margin, score_noise
 from slgh.attack.result import RETRIES
 from slgh.checks import ArgumentValueError
 from slgh.engine.termination import Status
@@ -490,6 +490,37 @@ class TestConfirmation:
             found = attack(model, gray(), model.label, max_queries=budget, seed=0)
             assert found.queries.max() <= budget
             assert model.asked == found.queries.sum()
+
+    def test_the_budget_is_not_exceeded_from_classes(self) -> None:
+        for budget in range(60, 90):
+            model = self.Shifted(5.0)
+            found = attack(model.labels, gray(), model.label, outputs="labels", max_queries=budget, seed=0)
+            assert found.queries.max() <= budget
+            assert model.asked == found.queries.sum()
+
+    @pytest.mark.parametrize("outputs", ["logits", "labels"])
+    def test_a_budget_without_an_iteration_is_refused_by_its_name(self, outputs: str) -> None:
+        model = Linear()
+        label = model.scores(gray()).argmax(axis=1)
+        for budget in range(1, 13):
+            with pytest.raises(ArgumentValueError, match="max_queries"):
+                attack(
+                    model.labels if outputs == "labels" else model, gray(), label, outputs=outputs, max_queries=budget
+                )
+
+    def test_the_noise_is_that_of_logits_or_of_log_probabilities(self) -> None:
+        scores, again = np.array([[0.5, 0.25, 0.25]]), np.array([[0.5, 0.26, 0.24]])
+        assert score_noise(scores, again, "logits") == pytest.approx(0.01)
+        assert score_noise(scores, again, "probabilities") == pytest.approx(np.log(0.25 / 0.24))
+
+    def test_no_image_beyond_eps_is_tried(self) -> None:
+        plain = attack(Linear(), gray(), Linear().scores(gray()).argmax(axis=1), max_iter=30, seed=0)
+        model = self.Shifted(0.01)
+        eps = 1.001 * float(plain.distance.max())
+        found = attack(model, gray(), model.label, max_iter=30, seed=0, eps=eps)
+        farthest = int(plain.distance.argmax())
+        assert found.outcome[farthest] is Outcome.UNCONFIRMED
+        assert found.queries[farthest] == plain.queries[farthest]
 
     def test_the_safe_margin_is_above_the_noise(self) -> None:
         assert safe_margin(0.0) == SAFE_MARGIN

@@ -109,7 +109,7 @@ def photograph_table(store: Store, budgets: list[int]) -> Iterator[str]:
         cells = []
         for row in found.values():
             far = distortions(row, [i for i in sorted(row) if photograph_of(i) == name])
-            cells.append(f"{np.isfinite(far).mean():.0%}, {_median_text(far)}" if far.size else "-")
+            cells.append(f"{np.isfinite(far).sum()} of {far.size}, {_median_text(far)}" if far.size else "-")
         yield f"| {name} | {' | '.join(cells)} |"
     yield ""
 

@@ -31,17 +31,17 @@ from slgh.attack.plan import (
     plan_method,
     plan_walk,
     read_starts,
+    score_noise,
     start_tries,
     walks,
     within_memory,
 )
 from slgh.attack.result import (
-    QUERIES_AFTER,
     QUERIES_BEFORE,
-    RETRIES,
     AttackResult,
     FinishedRun,
     check_budget,
+    queries_after,
     report,
 )
 from slgh.backends import backend_of
@@ -187,8 +187,9 @@ def attack(
         checks.count("max_iter", checks.plain(max_iter), 0)
     if max_queries is None and max_iter is None:
         max_queries = DEFAULT_QUERIES
+    reserved = queries_after(outputs)
     if max_queries is not None:
-        checks.count("max_queries", max_queries, QUERIES_BEFORE + QUERIES_AFTER + 1)
+        checks.count("max_queries", max_queries, QUERIES_BEFORE + (starts is not None) + reserved + 1)
     given, (low, high) = read_images(images, model, pixels)
     queried = QueriedModel(
         model=model,
@@ -210,20 +211,17 @@ def attack(
     label = read_labels("labels", labels, B)
     target = None if targets is None else read_labels("targets", np.broadcast_to(targets, B), B)
     exact = not params.get("tf32")
-    # A walk's images must fool the model as the user runs it: TF32 is off only where another method would turn it off.
-    as_used = exact and not walks(method, params)
-    reserved, scores = QUERIES_AFTER, None
-    if outputs == "labels":
-        reserved += len(RETRIES)
-    else:
-        with backend.session(differences=as_used):
-            scores = first_scores(queried, a, backend.host)
-    with backend.session(differences=exact):
-        if scores is None:
+    # The first query and the final check of a walk keep the user's TF32 setting. Other methods turn TF32 off there too.
+    check_exact, scores = exact and not walks(method, params), None
+    with backend.session(differences=check_exact):
+        if outputs == "labels":
             before = first_classes(queried, a, backend.host)
         else:
-            noise = repeated_scores(queried, a, backend.host, scores)
+            scores = first_scores(queried, a, backend.host)
             before = scores.argmax(axis=1)
+    with backend.session(differences=exact):
+        if scores is not None:
+            again = repeated_scores(queried, a, backend.host, scores)
             check_classes("labels", label, scores.shape[1])
             if target is not None:
                 check_classes("targets", target, scores.shape[1])
@@ -249,9 +247,8 @@ def attack(
             if scores is None:
                 plan = plan_label_walk(queried, originals, y, points, limits, params, reach=reach, **aim)
             elif walks(method, params):
-                seen = scores[attacked]
-                aim |= {"norm": norm, "reach": reach, "noise": noise}
-                plan = plan_walk(queried, originals, y, seen, limits, params, **aim)
+                aim |= {"norm": norm, "reach": reach, "noise": score_noise(scores[attacked], again[attacked], outputs)}
+                plan = plan_walk(queried, originals, y, scores[attacked], limits, params, **aim)
             else:
                 aim |= {"weight": float(weight), "kappa": float(kappa)}
                 plan = plan_method(queried, originals, y, limits, method, params, **aim)
@@ -278,7 +275,7 @@ def attack(
             run, remark = within_memory(attempt, min(batch_size or saved or attacked.size, attacked.size))
             check_budget(run, max_queries, int(spent.max()), reserved)
             finished = FinishedRun(attacked, run, remark, plan)
-    with backend.session(differences=as_used):
+    with backend.session(differences=check_exact):
         found = report(
             queried,
             given,

@@ -30,7 +30,7 @@ REPEAT_TOLERANCE = 1e-3
 """Maximum difference between two outputs for the same images, relative to the largest output."""
 
 TF32_TOLERANCE = 1e-2
-"""The same on CUDA, where the two outputs may be computed in different precision."""
+"""The same on CUDA, where one query may use TF32 and the other not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,10 +234,10 @@ def first_scores(queried: QueriedModel, images: Array, host: Callable[[Array], N
 
 def repeated_scores(
     queried: QueriedModel, images: Array, host: Callable[[Array], NDArray[Any]], before: NDArray[Any]
-) -> float:
-    """Query the originals again, and return the largest change of a score.
+) -> NDArray[Any]:
+    """Query the originals again, and return the scores (B, K): they must be nearly those of `before`.
 
-    It must be small. It is 0 unless the precision differs: `attack` turns TF32 off, which the user may have on.
+    They may differ in precision: `attack` turns TF32 off, which the user may have on.
     """
     scores = host(queried.scores(images, CHECK_BATCH_SIZE))
     change = np.abs(scores - before).max()
@@ -247,7 +247,7 @@ def repeated_scores(
             f"`model` must return the same for the same images, but its {queried.outputs} changed by {change:.3g}: "
             "turn dropout and other noise off (.eval() for a PyTorch module)."
         )
-    return float(change)
+    return scores
 
 
 def first_classes(queried: QueriedModel, images: Array, host: Callable[[Array], NDArray[Any]]) -> NDArray[np.int64]:

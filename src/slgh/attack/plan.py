@@ -18,7 +18,7 @@ from slgh.attack.boundary.objective import BoundaryObjective, BoundaryWatch, Lab
 from slgh.attack.boundary.projection import Norm
 from slgh.attack.boundary.walk import BoundaryWalk
 from slgh.attack.homotopy import HOMOTOPY_PARAMETERS, default_parameters
-from slgh.attack.loss import SAFE_MARGIN, AttackObjective, SuccessWatch, perturb
+from slgh.attack.loss import LOG_OFFSET, SAFE_MARGIN, AttackObjective, SuccessWatch, perturb
 from slgh.attack.model import CHECK_BATCH_SIZE, ImageClasses, QueriedModel, read_images
 from slgh.backends import backend_of
 from slgh.method import Method
@@ -30,11 +30,10 @@ from slgh.updates import Descent
 
 FIRST_PROBE = 2e-3
 LAST_PROBE = 4e-4
-"""Lengths of the first and the last probes of a walk, per square root of the number of pixels."""
-
+"""Maximum length of the first and of the last probes of a walk, per square root of the number of pixels."""
 
 NOISE_FACTOR = 4.0
-"""Smallest safe margin, in units of the noise of a score. A margin is the difference of two scores."""
+"""Ratio of the safe margin to the noise of a score: 2, since a margin has two scores, times 2 for safety."""
 
 LABEL_PROBE = 0.15
 """Length of the probes of a walk from classes alone, relative to the distance from the original."""
@@ -106,9 +105,9 @@ def plan_walk(
 ) -> PlannedRun:
     """Plan a walk along the boundary for originals a (B, d) with these scores (B, K).
 
-    The number and the length of the probes depend on the shape of an image and on the number of queries alone. y (B,)
+    The number of probes and their maximum length depend on the shape of an image and on the number of queries. y (B,)
     are the classes of the originals or, if `targeted`, the target classes. `reach` is the largest distortion of a
-    success, if that is limited. `noise` is the largest change of a score between two queries of the same image.
+    success, if that is limited. `noise` is that of `score_noise`.
     """
     refuse_parameters(params)
     d = a.shape[1]
@@ -141,10 +140,21 @@ def plan_walk(
     )
 
 
-def safe_margin(noise: float) -> float:
-    """Return the margin from which on a success survives noise of this size in each score.
+def score_noise(scores: NDArray[Any], again: NDArray[Any], outputs: str) -> float:
+    """Return the largest difference between two answers (B, K) for the same images, as it changes a margin.
 
-    It is a power of two times `SAFE_MARGIN`, so that a resumed run has the same one even if the noise differs a little.
+    Margins are differences of logits or of logarithms of probabilities.
+    """
+    if outputs == "probabilities":
+        scores, again = np.log(scores + LOG_OFFSET), np.log(again + LOG_OFFSET)
+    return float(np.abs(scores - again).max())
+
+
+def safe_margin(noise: float) -> float:
+    """Return the minimum margin of a success that survives noise of this size in each score.
+
+    It is a power of two times `SAFE_MARGIN`, so that a resumed run usually has the same one. If it has another, or
+    another setting of TF32, its checkpoint is refused.
     """
     return SAFE_MARGIN * 2.0 ** max(0, math.ceil(math.log2(max(NOISE_FACTOR * noise, SAFE_MARGIN) / SAFE_MARGIN)))
 
@@ -222,7 +232,7 @@ def find_starts(
 def start_tries(max_queries: int | None, params: dict[str, Any], reserved: int) -> int:
     """Return the number of random images that may be tried as a start, so that one iteration of the walk still fits.
 
-    `reserved` queries are kept for the time after the walk.
+    `reserved` is the number of queries that are kept for the final check.
     """
     if max_queries is None:
         return MAX_TRIES

@@ -1,4 +1,4 @@
-"""The result of an attack: every success is checked with one more query, and reported."""
+"""The result of an attack: every success is checked with one or a few more queries, and reported."""
 
 from __future__ import annotations
 
@@ -22,13 +22,18 @@ from slgh.protocols import Array
 from slgh.result import Result
 
 QUERIES_BEFORE = 2
-"""Queries per image before `minimize`: its class, queried twice to see if the model is deterministic."""
+"""Queries per image before `minimize`: its class, queried twice to see how much the outputs differ."""
 
 QUERIES_AFTER = 1
 """Queries per image after `minimize`: the check of the image that is returned."""
 
 RETRIES = (1.002, 1.01, 1.05)
 """If the check fails, images at these multiples of the distance are checked, as far as `max_queries` allows."""
+
+
+def queries_after(outputs: str) -> int:
+    """Return the queries per image that are kept for the check. Without scores, a success has no safe margin."""
+    return QUERIES_AFTER + (len(RETRIES) if outputs == "labels" else 0)
 
 
 class FinishedRun(NamedTuple):
@@ -61,15 +66,15 @@ class AttackResult:
     Attributes
     ----------
     images
-        The least distorted adversarial image found, in the shape, range and library of the originals, as floats; the
-        original itself if there was no success.
+        The least distorted adversarial image that was confirmed, in the shape, range and library of the originals, as
+        floats; the original itself if there was no success.
     success, outcome
         True if the model is fooled by exactly the image that is returned, in a separate query; and an `Outcome`.
     label, before, after
         The true class, and the model's class of the original and of the image that is returned.
     queries
         The number of queries per image, everything included: two before the attack, to see the class and whether the
-        model is deterministic, and one after a success.
+        model is deterministic, and one after a success, or up to four if the first does not confirm it.
     first_success, queries_to_success
         The first iteration in which a point fooled the model, within `eps`, and the queries until then; -1 if there
         was none.
@@ -192,14 +197,15 @@ def report(
             fooled = classes.fooled(queried_rows, seen)
             for share in () if plan.value_is_total else RETRIES:
                 again = ~fooled if max_queries is None else ~fooled & (queries[queried_rows] < max_queries)
+                if reach is not None:
+                    again &= least[successes] * (share * share if norm == "l2" else share) <= reach
                 if not again.any():
                     break
                 farther = _query_again(queried, a, finished, successes[again], norm, share)
                 queries[queried_rows[again]] += 1
                 adversarial = _with_rows(adversarial, np.flatnonzero(again), farther[0])
                 seen[again], far[again] = farther[1:]
-                within = True if reach is None else far <= reach
-                fooled = fooled | (again & classes.fooled(queried_rows, seen) & within)
+                fooled = fooled | (again & classes.fooled(queried_rows, seen))
             for i, confirmed in zip(queried_rows, fooled, strict=True):
                 outcome[i] = Outcome.SUCCESS if confirmed else Outcome.UNCONFIRMED
             confirmed_rows = queried_rows[fooled]

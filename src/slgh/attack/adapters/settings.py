@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.attack.api import NORMS, STOPS, attack
 from slgh.attack.boundary.projection import Norm
-from slgh.attack.result import QUERIES_AFTER, QUERIES_BEFORE, AttackResult
+from slgh.attack.result import QUERIES_BEFORE, AttackResult, queries_after
 from slgh.method import METHODS, Method
 from slgh.protocols import Array
 
@@ -91,7 +91,11 @@ class AttackSettings:
 
     def _check_budget(self, queries_spent: int) -> None:
         if self.max_queries is not None:
-            checks.count("max_queries", self.max_queries, queries_spent + QUERIES_BEFORE + QUERIES_AFTER + 1)
+            checks.count(
+                "max_queries",
+                self.max_queries,
+                queries_spent + QUERIES_BEFORE + queries_after(str(self.params.get("outputs"))) + 1,
+            )
 
 
 def predicted_classes(model: Callable[[Array], Any]) -> Callable[[Array], Array]:

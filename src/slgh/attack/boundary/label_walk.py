@@ -50,8 +50,8 @@ class LabelWalk(SamplingOracle):
         x' = R \cos\theta\, (v \cos\theta + \frac{w}{\|w\|} \sin\theta)
 
     R v is the point of the boundary on the ray through x. The unit vectors u_i are random combinations of the cosine
-    basis. A frequency has the variance that the squared derivatives of a margin are expected to have there. They are
-    orthogonal to v, so that the signs depend on the tilt of the boundary alone. If
+    basis, orthogonal to v, so that the signs depend on the tilt of the boundary alone. Low frequencies get larger
+    weights: the variance of a coefficient is the expected squared derivative of a margin at its frequency. If
     the boundary is flat and tilted by phi towards w, then x' fools the model for all angles from 0 to phi, and is the
     nearest point at phi. The angle adapts.
 

@@ -40,7 +40,7 @@ class Ranking:
     reach
         Largest distance of a success; None: no limit.
     safe_margin
-        Margin from which on a success survives rounding.
+        Minimum margin of a success that survives rounding.
     """
 
     unit: float

@@ -27,7 +27,7 @@ MAX_TRUST = 1.0
 """First trust radius and its bounds, in units of a change of all pixels by 1. No step is longer than this radius."""
 
 MIN_PROBE = 1e-4
-"""Lower bound of the length of a probe, per square root of the number of pixels."""
+"""Lower bound of the length of a probe, per square root of the number of pixels. Shorter ones measure rounding."""
 
 GROW = 2.0
 KEEP = 0.6
@@ -76,10 +76,10 @@ class BoundaryWalk(SamplingOracle):
         x' = x + \tau (y - x)
 
     `fun` returns a tuple: a value, the distance from a, and the margins m of the classes. a is the first x. J, the
-    derivatives of the margins, is measured along `samples` directions per iteration, with probes of length t, and
-    remembered: see `memory`. If the model may predict any other class, y is the nearest of the points for each class,
-    otherwise it satisfies the condition for all margins. The share tau keeps x' within a trust radius of x, which grows
-    when the longest of the trials was the best, and shrinks when none was better than x.
+    derivatives of the margins, is measured along `samples` directions per iteration, with probes of length t at most,
+    and remembered: see `memory`. If the model may predict any other class, y is the nearest of the points for each
+    class, otherwise it satisfies the condition for all margins. The share tau keeps x' within a trust radius of x,
+    which grows when the longest of the trials was the best, and shrinks when none was better than x.
 
     The directions are those of the cosine basis whose derivatives are the least certain. The uncertainty of a
     direction is its expected squared derivative at first and 0 after a measurement. It grows with every iteration,
@@ -98,7 +98,7 @@ class BoundaryWalk(SamplingOracle):
     norm
         Norm of the distance: "l2" or "linf".
     safe_margin
-        Margin from which on a success survives rounding.
+        Minimum margin of a success that survives rounding.
     """
 
     name: ClassVar[str] = "boundary_walk"
