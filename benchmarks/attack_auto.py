@@ -143,8 +143,8 @@ def main() -> None:
         [
             "# Attack with auto compared with ZOSLGH_r",
             "",
-            f"{torch.cuda.get_device_name()}, 100 images each. Command: `python benchmarks/attack_auto.py --markdown "
-            "benchmarks/attack_auto.md`.",
+            f"{torch.cuda.get_device_name()}, 100 images each. Command: `python benchmarks/attack_auto.py "
+            f"--seeds {args.seeds} --markdown benchmarks/attack_auto.md`.",
             "The total loss is taken at the point that the method returns: the last iterate of ZOSLGH_r, the nearest",
             "image found by auto. Both successful: the mean over the images that both methods fool.",
             "",

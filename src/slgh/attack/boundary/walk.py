@@ -27,7 +27,7 @@ MAX_TRUST = 1.0
 """First trust radius and its bounds, in units of a change of all pixels by 1. No step is longer than this radius."""
 
 MIN_PROBE = 1e-4
-"""Lower bound of the length of a probe, per square root of the number of pixels. Shorter ones measure rounding."""
+"""Lower bound of the length of a probe, per square root of the number of pixels, against rounding. It was not tuned."""
 
 GROW = 2.0
 KEEP = 0.6
