@@ -2,6 +2,7 @@
 
     python benchmarks/attack_gpu.py                         needs CUDA; prints Markdown
     python benchmarks/attack_gpu.py --first-call            times the first call on an ImageNet network, stage by stage
+    python benchmarks/attack_gpu.py --rates                 queries per second of the walk, and of a homotopy
 
 With B images and M directions, an iteration evaluates the network on B * (M + 1) images. The time of a shorter run is
 subtracted, so that capturing the graph does not count.
@@ -73,7 +74,7 @@ def iteration_ms(name: str, net: Network, B: int, M: int, n: int = 1500) -> floa
     """Return the milliseconds of an iteration of ZOSLGH_r."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
-    params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
+    params = PAPER[name].parameters("zoslgh_r") | {"method": "zoslgh_r", "samples": M}
 
     def seconds(iterations: int) -> float:
         began = time.perf_counter()
@@ -100,7 +101,7 @@ def slowest_kernels(name: str, net: Network, B: int, M: int, shown: int = 12) ->
     """Return (kernel, microseconds per iteration) of the slowest kernels."""
     images = shipped_images(name)
     pixels = torch.tensor(images.pixels()[:B], device="cuda")
-    params = PAPER[name].parameters("zoslgh_r") | {"samples": M}
+    params = PAPER[name].parameters("zoslgh_r") | {"method": "zoslgh_r", "samples": M}
 
     def go(iterations: int) -> Counter[str]:
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
@@ -156,6 +157,26 @@ def show_first_call(B: int, iterations: int, device: str, photographs: Path | No
         print(f"\nLargest amount of memory reserved: {torch.cuda.max_memory_reserved() / 2**30:.1f} GiB")
 
 
+def show_rates(B: int, device: str, queries: int = 8000) -> None:
+    """Print the queries per second of "auto", which walks along the boundary, and of a homotopy, after a first call."""
+    print(f"| queries per second, B = {B}, {queries:,} queries per image | walk | homotopy |\n|---|---|---|")
+    for name, spec in NETWORKS.items():
+        images, net, rates = shipped_images(name), network(name).to(device), []
+        pixels = torch.tensor(images.pixels()[:B], device=device)
+
+        def seconds(
+            method: str, queries: int, net: Network = net, pixels: Any = pixels, labels: Any = images.labels[:B]
+        ) -> float:
+            began = time.perf_counter()
+            attack(net, pixels, labels, pixels=(-0.5, 0.5), max_queries=queries, seed=0, method=method)
+            return time.perf_counter() - began
+
+        for method in ("auto", "scale_free"):
+            seconds(method, queries // 4)
+            rates.append(len(pixels) * queries / seconds(method, queries))
+        print(f"| {spec.dataset.title} | {rates[0]:,.0f} | {rates[1]:,.0f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--first-call", action="store_true", help="time the stages of a first call")
@@ -164,7 +185,11 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", help="device of a first call")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--samples", type=int, default=10)
+    parser.add_argument("--rates", action="store_true", help="measure queries per second")
     options = parser.parse_args()
+    if options.rates:
+        show_rates(options.images, options.device)
+        return
     if options.first_call:
         show_first_call(options.images, options.iterations, options.device, options.photographs)
         return
