@@ -754,6 +754,15 @@ class TestResume:
         with pytest.raises(ValueError, match=r"walk\.npz"):
             attack(model.labels, images, label, starts=second, **options)
 
+    def test_another_start_of_a_walk_by_scores_is_another_run(self, tmp_path: Path) -> None:
+        file, images, model = tmp_path / "walk.npz", gray(2), Linear(2)
+        label = model.scores(images).argmax(axis=1)
+        first = opposite(model, images, label)
+        options: dict[str, Any] = {"max_queries": 200, "seed": 0, "checkpoint": file}
+        attack(model, images, label, starts=first, **options)
+        with pytest.raises(ValueError, match=r"walk\.npz"):
+            attack(model, images, label, starts=np.clip(first + 0.01, 0, 1), **options)
+
 
 # Budgets.
 
@@ -1123,6 +1132,70 @@ class TestReach:
         assert 0 < plain.success.sum() < 4
         assert np.array_equal(plain.success, bytes_.success)
         np.testing.assert_allclose(bytes_.distance, plain.distance, rtol=1e-3)
+
+
+# Leaps.
+
+
+class Flat:
+    """Classifier whose scores do not change near the gray image: class 0 there, 2 near white, 1 elsewhere.
+
+    The derivatives are 0 at each image, so that only a leap gets to another class.
+    """
+
+    radius = 0.1
+
+    def __call__(self, images: Any) -> Any:
+        flat = images.reshape(len(images), -1) - 0.5
+        distance = np.sqrt(np.mean(flat**2, axis=1))
+        seen = np.where(np.all(flat > 0.2, axis=1), 2, np.where(distance > self.radius, 1, 0))
+        return 2.0 * np.eye(3)[seen] - 1.0
+
+
+class TestLeaps:
+    @each_norm
+    @pytest.mark.parametrize("shape", [SHAPE, (16,)])
+    def test_a_model_without_derivatives_is_fooled_by_stripes(self, norm: Norm, shape: tuple[int, ...]) -> None:
+        images = np.full((3, *shape), 0.5)
+        found = attack(Flat(), images, np.zeros(3, int), norm=norm, max_queries=200, seed=0)
+        assert found.success.all()
+        # All pixels of a stripe change by the same amount. The last leap that fooled was at most 2 times too long.
+        unit = 1.0 if norm == "linf" else np.prod(shape) ** 0.5
+        assert (found.distance <= 2 * Flat.radius * unit).all()
+        assert (found.distance > Flat.radius * unit).all()
+
+    def test_a_class_that_no_stripe_reaches_needs_a_start(self) -> None:
+        images, white, target = np.full((3, *SHAPE), 0.5), np.full((3, *SHAPE), 0.9), np.full(3, 2)
+        alone = attack(Flat(), images, np.zeros(3, int), targets=target, max_queries=300, seed=0)
+        assert not alone.success.any()
+        found = attack(Flat(), images, np.zeros(3, int), targets=target, starts=white, max_queries=300, seed=0)
+        assert found.success.all()
+        assert (found.after == 2).all()
+        assert (found.distance <= 0.4 * D**0.5 * (1 + 1e-9)).all()
+        assert found.queries.max() <= 300
+
+    def test_a_start_takes_one_query(self) -> None:
+        model, images = Linear(2), gray(2)
+        label = model.scores(images).argmax(axis=1)
+        found = attack(model, images, label, starts=opposite(model, images, label), max_queries=200, seed=0)
+        assert model.asked == found.queries.sum()
+        assert found.success.all()
+
+    def test_there_are_none_after_the_boundary_is_reached(self) -> None:
+        """A walk that is at the boundary of a linear model makes small steps. A leap would change all pixels alike."""
+        model, images, asked = Linear(2, (4, 4)), gray(1, (4, 4)), []
+        label = model.scores(images).argmax(axis=1)
+
+        def noting(images: Any) -> Any:
+            asked.append(np.asarray(images))
+            return model(images)
+
+        found = attack(noting, images, label, max_queries=400, seed=0)
+        assert found.success.all()
+        sizes = [np.abs(np.abs(one - images[0]).ravel()) for batch in asked for one in batch]
+        is_leap = np.array([size.max() > 0.01 and np.ptp(size) < 1e-9 for size in sizes])
+        assert is_leap.any()
+        assert not is_leap[len(is_leap) // 2 :].any()
 
 
 # On a GPU.

@@ -288,7 +288,7 @@ ATTACKS: dict[str, Attack] = {
     "square-linf-eps": SingleImage(
         library="torchattacks", about="Square, a fixed radius", norm="linf", planned=True, call=square_at_eps
     ),
-    "slgh-targeted": Slgh(about="`targets`", targeted=True),
+    "slgh-targeted": Slgh(about="`targets`, `starts`", targeted=True, with_starts=True),
     "slgh-targeted-labels": Slgh(
         about='`targets`, `outputs="labels"`, `starts`', sees="classes", targeted=True, with_starts=True
     ),

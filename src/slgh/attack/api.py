@@ -120,8 +120,9 @@ def attack(
         Norm of the distance that "auto" minimizes: "l2", the default, or "linf", the largest change of a pixel. With
         `eps`, in the units of the pixels, only an image within that distance is a success. None by default.
     starts
-        For `outputs="labels"`: images (B, ...) to start from, which the model misclassifies or sees as the target.
-        None, the default: the nearest such one among `images`, or random noise.
+        Images (B, ...) that the model misclassifies or sees as the target, for "auto". With them every attack
+        succeeds: from scores they are a fallback, with `outputs="labels"` the walk starts there. None, the default: for
+        labels the nearest such one among `images`, or random noise.
     method
         "auto", the default, needs no parameters. It chooses the number and the length of its probes from the size of
         the images and `max_queries`. Or any method of `slgh.METHODS`: `params` are its hyperparameters, as in
@@ -167,17 +168,19 @@ def attack(
     if eps is not None:
         checks.real("eps", eps, above=0)
     if not walks(method, params):
-        for name, value, default in (("norm", norm, "l2"), ("eps", eps, None), ("outputs", outputs == "labels", False)):
-            if value != default:
+        for name, given in (
+            ("norm", norm != "l2"),
+            ("eps", eps is not None),
+            ("outputs", outputs == "labels"),
+            ("starts", starts is not None),
+        ):
+            if given:
                 raise checks.ArgumentValueError(
                     f"`{name}` is for `method='auto'` without parameters of a homotopy: leave out the method and its "
                     f"parameters, or `{name}`."
                 )
-    if outputs == "labels":
-        if norm != "l2":
-            raise checks.ArgumentValueError(f"`norm` must be 'l2' with `outputs='labels'`; got {norm!r}.")
-    elif starts is not None:
-        raise checks.ArgumentValueError("`starts` is for `outputs='labels'`: leave it out, the scores show the way.")
+    if outputs == "labels" and norm != "l2":
+        raise checks.ArgumentValueError(f"`norm` must be 'l2' with `outputs='labels'`; got {norm!r}.")
     checks.real("weight", weight, above=0)
     checks.at_least("kappa", kappa, 0)
     for name, number in (("model_batch_size", model_batch_size), ("batch_size", batch_size)):
@@ -228,10 +231,10 @@ def attack(
         classes = ImageClasses(label=label, before=before, target=target)
         attacked = classes.attacked()
         reach = None if eps is None else _reach(eps, high - low, norm)
-        spent, finished, no_start = np.full(B, QUERIES_BEFORE), None, attacked[:0]
+        spent, finished, no_start, points = np.full(B, QUERIES_BEFORE), None, attacked[:0], None
         if attacked.size:
             aim: dict[str, Any] = {"targeted": target is not None, "stop_first": stop == "first success"}
-            if scores is None:
+            if scores is None or starts is not None:
                 points, searched, found_start = (
                     find_starts(queried, a, attacked, classes, start_tries(max_queries, params, reserved), seed)
                     if starts is None
@@ -245,9 +248,11 @@ def attack(
             left = None if max_queries is None else max_queries - int(spent.max()) - reserved
             limits = Limits(left, max_iter)
             if scores is None:
+                assert points is not None
                 plan = plan_label_walk(queried, originals, y, points, limits, params, reach=reach, **aim)
             elif walks(method, params):
                 aim |= {"norm": norm, "reach": reach, "noise": score_noise(scores[attacked], again[attacked], outputs)}
+                aim["starts"] = points
                 plan = plan_walk(queried, originals, y, scores[attacked], limits, params, **aim)
             else:
                 aim |= {"weight": float(weight), "kappa": float(kappa)}

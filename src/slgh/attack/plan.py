@@ -101,13 +101,14 @@ def plan_walk(
     norm: Norm,
     reach: float | None,
     noise: float,
+    starts: Array | None,
     stop_first: bool,
 ) -> PlannedRun:
     """Plan a walk along the boundary for originals a (B, d) with these scores (B, K).
 
     The number of probes and their maximum length depend on the shape of an image and on the number of queries. y (B,)
     are the classes of the originals or, if `targeted`, the target classes. `reach` is the largest distortion of a
-    success, if that is limited. `noise` is that of `score_noise`.
+    success, if that is limited. `noise` is that of `score_noise`. `starts` (B, d) fool the model, if there are any.
     """
     refuse_parameters(params)
     d = a.shape[1]
@@ -115,7 +116,15 @@ def plan_walk(
     ranking = Ranking(unit=float(d) if norm == "l2" else 1.0, reach=reach, safe_margin=safe)
     rivals = choose_rivals(scores, y)
     margins = min(rivals.shape[1] + 1, scores.shape[1] - 1)
-    walk = BoundaryWalk(samples=1, shape=queried.shape, margins=margins, targeted=targeted, norm=norm, safe_margin=safe)
+    walk = BoundaryWalk(
+        samples=1,
+        shape=queried.shape,
+        margins=margins,
+        targeted=targeted,
+        norm=norm,
+        safe_margin=safe,
+        starts=None if starts is None else backend_of(a).host(starts),
+    )
     samples = params.get("samples", min(_probes(limits, PROBES, _cost(walk) - 1), d))
     checks.count("samples", samples, 1, d)
     walk = replace(walk, samples=samples)
