@@ -73,6 +73,11 @@ ZEROTH: dict[str, Any] = {"t1": T1, "step": STEP, "samples": SAMPLES}
 DEEP: dict[str, Any] = {"shape": 1.0, "alpha": 0.5, "fall": 6e-6}
 """Options with which t reaches its floor in the few iterations of a test."""
 
+TRIALS = 8
+
+LINE: dict[str, Any] = {"longest": 0.5, "contraction": 0.6, "trials": TRIALS}
+"""Options of a short line search."""
+
 CASES: dict[str, Case] = {
     "scale_free": _case("scale_free", lambda k: 2 * SAMPLES, t1=T1, samples=SAMPLES, **DEEP),
     "gd": _case("gd", lambda k: 2, first_order=True, step=STEP),
@@ -85,6 +90,10 @@ CASES: dict[str, Case] = {
     "spsa": _case("spsa", lambda k: 2 * SAMPLES, **ZEROTH | {"step": 0.2}),
     "openai_es": _case("openai_es", lambda k: 2 * SAMPLES, **ZEROTH | {"step": 0.1}),
     "power_gs": _case("power_gs", lambda k: 10, t1=T1, step=0.05, sharpness=1.0),
+    "power_hp": _case("power_hp", lambda k: 2 * SAMPLES, first_order=True, gamma=0.95, sharpness=0.5, **ZEROTH),
+    "zopower_hp": _case("zopower_hp", lambda k: 10, t1=T1, gamma=0.98, sharpness=1.0),
+    "dgs": _case("dgs", lambda k: 4 * SAMPLES, gamma=0.9, **ZEROTH),
+    "adadgs": _case("adadgs", lambda k: 4 * SAMPLES + 1 + TRIALS, t1=T1, samples=SAMPLES, **LINE),
     "gradopt": _case("gradopt", lambda k: 1 + SAMPLES, first_order=True, eps0=0.1, n0=3, **ZEROTH),
     "zogradopt": _case("zogradopt", lambda k: 1 + SAMPLES, eps0=0.1, n0=3, **ZEROTH),
     "gradopt_hazan": _case("gradopt_hazan", lambda k: 1 + SAMPLES, **ZEROTH | {"n0": 4}),
@@ -118,6 +127,16 @@ CASES: dict[str, Case] = {
     "power_gs stochastic": _case("power_gs", lambda k: SAMPLES, stochastic=True, sharpness=1.0, **ZEROTH),
     "power_gs+double loop": _case(
         "power_gs", lambda k: 11, schedule="double_loop", eps0=0.1, n0=3, t1=T1, step=0.05, sharpness=1.0
+    ),
+    "power_hp stochastic": _case(
+        "power_hp", lambda k: 2 * SAMPLES, first_order=True, stochastic=True, gamma=0.95, sharpness=0.5, **ZEROTH
+    ),
+    "dgs, axes and f": _case(
+        "dgs", lambda k: 1 + 2 * SAMPLES, basis="axes", nodes=3, schedule="double_loop", eps0=0.1, n0=3, **ZEROTH
+    ),
+    "dgs stochastic": _case("dgs", lambda k: 4 * SAMPLES, stochastic=True, gamma=0.9, **ZEROTH),
+    "adadgs stochastic": _case(
+        "adadgs", lambda k: 4 * SAMPLES + 1 + TRIALS, stochastic=True, t1=T1, samples=SAMPLES, **LINE
     ),
     "scale_free by ranks": _case("scale_free", lambda k: 2 * SAMPLES, values="ranks", t1=T1, samples=SAMPLES, **DEEP),
     "antithetic+derivative": _case("zoslgh_d", lambda k: 1 + 2 * SAMPLES, oracle="antithetic", eta=0.01, **ZEROTH),

@@ -35,7 +35,7 @@ def test_max_evals_is_never_exceeded(name: str, max_evals: int, samples: int, B:
 
     options: dict[str, Any] = {"grad": counted("grad", grad)} if case.first_order else {}
     if name != "gd":
-        options["samples"] = max(samples, 2) if case.method == "power_gs" else samples
+        options["samples"] = max(samples, 2) if "sharpness" in case.params else samples
     result = case.run(starts(B), fun=counted("fun", fun), batched=True, max_evals=max_evals, max_iter=None, **options)
     assert calls["fun"] == result.nfev.sum()
     assert calls["grad"] == result.njev.sum()

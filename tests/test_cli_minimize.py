@@ -327,6 +327,10 @@ METHODS = {
     "spsa": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.1"],
     "openai_es": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.1", "--step", "0.1"],
     "power_gs": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--step", "0.1", "--set", "sharpness=1"],
+    "power_hp": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--step", "0.1", "--set", "sharpness=1"],
+    "zopower_hp": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--set", "sharpness=1"],
+    "dgs": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--step", "0.1"],
+    "adadgs": ["x**2 + y**2", "--x0", "2,1", "--t1", "0.5", "--set", "longest=3"],
     "gradopt": ["x**4 - 3*x**2 + x", "--x0", "2", "--t1", "1", "--step", "0.01"],
     "zogradopt": ["hole", "--t1", "5", "--step", "0.01"],
     "gradopt_hazan": ["x**2 + y**2", "--x0", "2,1", "--t1", "1", "--step", "0.01"],
@@ -343,7 +347,16 @@ def test_every_method_runs(method: str) -> None:
     assert found["method"]["name"] == method
     assert found["nit"] > 0
     assert found["exit_code"] == 0
-    asked = {"gd", "sgd", "gradopt", "slgh_r", "slgh_d", "auto", "scale_free"}  # the others receive values only
+    asked = {
+        "gd",
+        "sgd",
+        "gradopt",
+        "power_hp",
+        "slgh_r",
+        "slgh_d",
+        "auto",
+        "scale_free",
+    }  # the others receive values only
     assert (found["njev"] > 0) == (method in asked)
 
 

@@ -164,6 +164,31 @@ METHODS: dict[str, Recipe] = {
         defaults={"halving": 1000.0},
         about="smoothing of exp(-N f) with normalized steps, Xu 2025",
     ),
+    "power_hp": Recipe(
+        oracle="progressive_gradient",
+        schedule="ratio",
+        update="descent",
+        about="power homotopy: in exp(-N f), N grows as t falls, Xu 2026",
+    ),
+    "zopower_hp": Recipe(
+        oracle="progressive_exponential",
+        schedule="ratio",
+        update="scale_free",
+        about="zeroth-order power_hp, with steps proportional to t",
+    ),
+    "dgs": Recipe(
+        oracle="directional",
+        schedule="ratio",
+        update="descent",
+        about="quadrature along orthogonal directions, Zhang et al. 2021",
+    ),
+    "adadgs": Recipe(
+        oracle="directional_search",
+        schedule="follow_step",
+        update="descent",
+        defaults={"step": 1.0},
+        about="dgs with a line search, which also sets t, Tran and Zhang 2020",
+    ),
     "gradopt": Recipe(
         oracle="sampled_gradient",
         schedule="double_loop",

@@ -18,6 +18,10 @@ MethodName: TypeAlias = Literal[
     "spsa",
     "openai_es",
     "power_gs",
+    "power_hp",
+    "zopower_hp",
+    "dgs",
+    "adadgs",
     "gradopt",
     "zogradopt",
     "gradopt_hazan",
@@ -60,6 +64,8 @@ class MethodParameters(TypedDict, total=False):
     rule: Literal["f", "F", "minibatch"]
     n0: int
     eps0: float
+    stuck: float
+    patience: int
 
     # Samples.
     samples: int
@@ -68,6 +74,12 @@ class MethodParameters(TypedDict, total=False):
     slope_from: Literal["u", "v"]
     rate: float
     sharpness: float
+    growth: float
+    nodes: int
+    basis: Literal["random", "axes"]
+    longest: float
+    contraction: float
+    trials: int | None
     period: int
     grid: tuple[int, ...]
     t_fine: float

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slgh.engine.bounds import Box
 from slgh.method import SCALE_FREE, Composition
+from slgh.oracles import Directional
 from slgh.oracles.estimators import zeroth_order_cosine
 from slgh.protocols import Oracle, Schedule
 from slgh.schedules import Budget
@@ -79,6 +80,9 @@ def fill_samples(composition: Composition, d: int, max_evals: int | None) -> Com
     On a sphere the progress per evaluation is c^2 / M = 1 / (M + d). So any M well below d is as good as 1, and more
     samples average more ruggedness. M grows with log d, as the default population of CMA-ES does.
     """
+    oracle = composition.parts["oracle"]
+    if isinstance(oracle, type) and issubclass(oracle, Directional) and "samples" not in composition.given:
+        return composition.fill("oracle", samples=d)  # a basis
     if composition.name not in SCALE_FREE or {"samples", "oracle"} & composition.given:
         return composition
     samples = 2 + int(SAMPLES_PER_LOG_D * math.log(d))

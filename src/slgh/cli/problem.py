@@ -22,14 +22,15 @@ from slgh.engine.bounds import Box
 from slgh.engine.bounds import read_bounds as read_box
 from slgh.engine.objective import is_closed_form
 from slgh.method import METHODS, SCALE_FREE
+from slgh.oracles import ORACLES
 from slgh.problems import PROBLEMS
 from slgh.smoothing import NotInClosedForm, TooFewVariables, smooth
 
 if TYPE_CHECKING:
     from slgh.smoothing.formula import Formula
 
-FIRST_ORDER = ("gradient", "sampled_gradient", "closed_form")
-"""Oracles that need gradients or a closed form."""
+SMOOTHED = ("sampled_gradient", "closed_form")
+"""Oracles for which a formula must have a closed form."""
 
 FUNCTION_OPTIONS = ("grad", "vectorized", "terms")
 """Options that describe the function of --fun."""
@@ -83,7 +84,7 @@ class GivenProblem:
         """Return the arguments of `slgh.minimize` that this method needs: values, a gradient or a closed form."""
         asked = oracle or METHODS[method].oracle
         either = method in SCALE_FREE and oracle is None
-        first_order = either or asked in FIRST_ORDER
+        first_order = either or getattr(ORACLES.get(asked), "asks", "values") != "values"
         if self.values is None or (first_order and self.closed is not None):
             return {"fun": self.closed}
         if first_order and not either:
@@ -93,7 +94,7 @@ class GivenProblem:
         return {"fun": self.values, "grad": grad, "vectorized": self.vectorized, "sample_xi": self.terms}
 
     def _refuse_values_alone(self, method: str, oracle: str) -> None:
-        if self.no_closed_form is not None and oracle != "gradient":
+        if self.no_closed_form is not None and oracle in SMOOTHED:
             raise checks.ArgumentValueError(f"{self.no_closed_form} `method='auto'` does so.") from self.no_closed_form
         if self.grad is None:
             zeroth = f"zo{method.removeprefix('zo')}"

@@ -7,7 +7,8 @@ from typing import Any
 from slgh.oracles.antithetic import Antithetic, DiagonalScaling, Rademacher
 from slgh.oracles.closed_form import ClosedForm
 from slgh.oracles.coarse_to_fine import CoarseToFine
-from slgh.oracles.exponential import Exponential
+from slgh.oracles.directional import Directional, DirectionalSearch
+from slgh.oracles.exponential import Exponential, ProgressiveExponential, ProgressiveGradient
 from slgh.oracles.forward import Forward
 from slgh.oracles.gradient import Gradient, SampledGradient
 from slgh.oracles.sphere import Sphere
@@ -17,6 +18,7 @@ ORACLES: dict[str, Any] = {
     part.name: part
     for part in (
         *(Forward, Antithetic, CoarseToFine, DiagonalScaling, Rademacher, Sphere, Exponential),
+        *(ProgressiveExponential, ProgressiveGradient, Directional, DirectionalSearch),
         *(Gradient, SampledGradient, ClosedForm, VarianceReduced),
     )
 }
@@ -27,9 +29,13 @@ __all__ = [
     "ClosedForm",
     "CoarseToFine",
     "DiagonalScaling",
+    "Directional",
+    "DirectionalSearch",
     "Exponential",
     "Forward",
     "Gradient",
+    "ProgressiveExponential",
+    "ProgressiveGradient",
     "Rademacher",
     "SampledGradient",
     "Sphere",
