@@ -1,0 +1,1 @@
+"""Comparison of the paper's methods, their successors and "auto": see ../successors.py."""
