@@ -215,3 +215,11 @@ def test_what_depends_on_the_function_has_no_default() -> None:
         slgh.minimize(fun, starts(1)[0], method="adadgs", max_iter=3)
     with pytest.raises(TypeError, match="`dgs` needs `t1` and `step`, without a default"):
         slgh.minimize(fun, starts(1)[0], method="dgs", max_iter=3)
+
+
+@pytest.mark.parametrize("oracle", ["directional", "directional_search", "progressive_exponential"])
+def test_no_theorem_is_proved_for_the_successors(oracle: str) -> None:
+    options: dict[str, Any] = {"t1": 1.0, "step": "theory", "L1": 1.0, "max_iter": 5}
+    options |= {"directional_search": {"longest": 1.0}, "progressive_exponential": {"sharpness": 1.0}}.get(oracle, {})
+    with pytest.raises(ValueError, match="one that the theorems are proved for"):
+        slgh.minimize(fun, starts(1)[0], method="zoslgh_r", oracle=oracle, **options)

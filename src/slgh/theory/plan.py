@@ -23,7 +23,10 @@ ROUNDING = 2.0**-26
 GAMMA_BAR = 0.999
 """Largest gamma that `plan` chooses: the paper assumes throughout that gamma is bounded away from 1."""
 
-UNPROVED_ORACLES = ("variance_reduced", "rademacher", "exponential", "coarse_to_fine")
+UNPROVED_ORACLES = (
+    *("variance_reduced", "rademacher", "exponential", "progressive_exponential", "progressive_gradient"),
+    *("coarse_to_fine", "directional", "directional_search"),
+)
 """Oracles to which no theorem applies."""
 
 MIN_EPS = 1e-50
@@ -151,7 +154,11 @@ def choose_theorem(method: str | HasParts, *, stochastic: bool, nu: float) -> Th
 
     Gradients of f at x + t u count as stochastic gradients of F.
     """
-    names = [name for name, recipe in METHODS.items() if recipe.schedule in ("ratio", "derivative")]
+    names = [
+        name
+        for name, recipe in METHODS.items()
+        if recipe.schedule in ("ratio", "derivative") and recipe.oracle not in UNPROVED_ORACLES
+    ]
     if not isinstance(method, str):
         asks, schedule = method.oracle.asks, method.schedule.name
         stochastic = stochastic or samples_gradients(method)
