@@ -37,8 +37,12 @@ PARAMS: dict[str, dict[str, Any]] = {
     "gradopt": {**ZEROTH, "eps0": 0.1, "n0": 3},
     "slgh_r": {**ZEROTH, "gamma": 0.9},
     "slgh_d": {**ZEROTH, "gamma": 0.9, "eta": 0.01},
+    "power_hp": {**ZEROTH, "gamma": 0.9, "sharpness": 0.5},
+    "zopower_hp": {"t1": 0.5, "gamma": 0.95, "sharpness": 1.0},
+    "dgs": {"t1": 0.5, "step": 0.02, "gamma": 0.9},
+    "adadgs": {"t1": 0.5, "longest": 1.0, "trials": 5},
 }
-FIRST_ORDER = ("gd", "sgd", "gradopt", "slgh_r", "slgh_d")
+FIRST_ORDER = ("gd", "sgd", "gradopt", "slgh_r", "slgh_d", "power_hp")
 STOCHASTIC = ("zosvrg", "sgd")
 SMOOTH = ("bowl", "rugged", "wells")
 SHAPES = (*SMOOTH, "steps", "holes")
