@@ -121,8 +121,16 @@ FIRST_ORDER = ("gd", "slgh_r", "slgh_d", "power_hp", "auto")
 
 
 def allowed(method: str, comparison: Comparison) -> int:
-    """Return `max_evals`, which counts values and gradients: a gradient comes with a value and counts once here."""
-    return comparison.budget * (2 if comparison.has_gradient and method in FIRST_ORDER else 1)
+    """Return `max_evals`, which counts values and gradients together.
+
+    Gradients alone must stay within the budget, so methods that evaluate values next to them may have more in all. The
+    share of "auto" is not known before the run, so its values count too.
+    """
+    if method not in FIRST_ORDER or method == "auto" or not comparison.has_gradient:
+        return comparison.budget
+    sampled = method in ("slgh_r", "slgh_d") and comparison.make(0, REPORTED).smooth is None
+    gradients = comparison.samples if sampled else 1
+    return comparison.budget * (1 + gradients) // gradients
 
 
 def run(method: str, settings: Settings, comparison: Comparison, role: int, seeds: list[int]) -> list[Outcome]:

@@ -30,7 +30,7 @@ The paper's methods, methods of later papers on Gaussian smoothing, and `auto`, 
 - **Ranks**, in parentheses, are means over runs, from 1 (best). **Bold** is the best mean rank.
 - **Settings** were tuned alike, except for {", ".join(f"`{m}`" for m in UNTUNED)}, which have none:
   {TRIALS} settings per method, drawn from ranges in units of the problem (`successors_study/methods.py`), on other
-  data, or on starts with a standard deviation of {TUNING_SPREAD} per variable around the published one. The setting with the
+  data, or on starts with a standard deviation of {TUNING_SPREAD} per variable around the published one. That with the
   lowest mean of log10 f ran on the reported instances. The records have all settings.
 - `auto` gets the start and the budget. `cma` is pycma's CMA-ES with sigma 1, diagonal in 500 variables. `cpl` is
   continuation path learning with its authors' settings.
@@ -61,10 +61,10 @@ CPL = """## Continuation path learning (ICML 2023): Ackley, Himmelblau, Rosenbro
 
 The three functions are those of the paper. Starts and budgets are those of the authors' program (Xi-L/CPL): 2,000
 values for Ackley, 2,000 and 20,000 gradients of F for Himmelblau and Rosenbrock. `slgh_r`, `slgh_d`, `cpl` and
-`auto` use the closed form of F where there is one, and `power_hp` gradients of f. A value may come with each
-gradient; `cpl` does not need it. The other methods have as many values as the others have gradients. `cpl` is our
-own program after the paper's description. It fits its network to the start first, which takes no evaluations. The
-authors' repository states no figures.
+`auto` use the closed form of F where there is one, and `power_hp` gradients of f. `slgh_r`, `slgh_d` and `power_hp`
+may evaluate a value with each gradient. The values and gradients of `auto` count together. The other methods have
+as many values as the others have gradients. `cpl` is our own program after the paper's description. It fits its
+network to the start first, which takes no evaluations. The authors' repository states no figures.
 """
 
 PHASE = """## Phase retrieval near the information limit (Xu, 2026)
@@ -72,8 +72,8 @@ PHASE = """## Phase retrieval near the information limit (Xu, 2026)
 Find x in R^20, up to its sign, from m values (a_i . x)^2 with normal a_i, by least squares from a random start.
 Generic real signals are determined from m = 2 d - 1 on. With m = 1.5 d another x may have f = 0. The cells count
 the runs that end **within 1e-3 of the signal**. Of the paper (arXiv:2601.15915) only the abstract was at hand, so
-d, the ratios m / d, the starts and the budget of 20,000 are ours. `gd`, `slgh_r`, `slgh_d`, `power_hp` and `auto`
-use gradients, each of which may come with a value. The others use values only.
+d, the ratios m / d, the starts and the budget of 20,000 are ours. `gd`, `slgh_r`, `slgh_d` and `power_hp` have
+20,000 gradients, and values besides. The values and gradients of `auto` count together. The others use values only.
 """
 
 

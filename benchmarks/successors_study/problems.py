@@ -263,7 +263,7 @@ def _paths() -> list[Comparison]:
     ]
 
 
-RATIOS = (1.5, 2.0, 2.5, 3.0)
+RATIOS = (1.5, 2.0, 2.5)
 SIGNAL = 20
 
 
