@@ -30,8 +30,9 @@ The paper's methods, methods of later papers on Gaussian smoothing, and `auto`, 
 - **Ranks**, in parentheses, are means over runs, from 1 (best). **Bold** is the best mean rank.
 - **Settings** were tuned alike, except for {", ".join(f"`{m}`" for m in UNTUNED)}, which have none:
   {TRIALS} settings per method, drawn from ranges in units of the problem (`successors_study/methods.py`), on other
-  data, or on starts with a standard deviation of {TUNING_SPREAD} per variable around the published one. That with the
-  lowest mean of log10 f ran on the reported instances. The records have all settings.
+  seeds: other starts from the published distribution, other data, or where the start is fixed, starts with a standard
+  deviation of {TUNING_SPREAD} per variable around it. The setting with the lowest mean of log10 f ran on the reported
+  instances. The records have all settings.
 - `auto` gets the start and the budget. `cma` is pycma's CMA-ES with sigma 1, diagonal in 500 variables. `cpl` is
   continuation path learning with its authors' settings.
 """

@@ -18,7 +18,7 @@ REPORTED, TUNING = 0, 1
 """What an instance is for. Instances for tuning have other seeds and other starts than those that are reported."""
 
 TUNING_SPREAD = 0.5
-"""Standard deviation, in each variable, of the starts for tuning around the published start."""
+"""Standard deviation, in each variable, of the starts for tuning around a published start that is fixed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,11 +111,14 @@ def griewank(x: Points) -> Any:
 def _started(
     fun: Callable[[Points], Any], start: Points, solution: Points, spread: float
 ) -> Callable[[int, int], Instance]:
-    """Return instances whose starts have this standard deviation around `start`, if they are reported."""
+    """Return instances whose starts have this standard deviation around `start`.
+
+    If it is 0, those for tuning have another one, so that they are not the reported ones.
+    """
 
     def make(seed: int, role: int) -> Instance:
         noise = np.random.default_rng((seed, role)).standard_normal(start.shape)
-        x0 = start + (TUNING_SPREAD if role == TUNING else spread) * noise
+        x0 = start + (TUNING_SPREAD if role == TUNING and not spread else spread) * noise
         return Instance(fun=fun, x0=x0, solution=solution, error=lambda x: float(np.mean((x - solution) ** 2)))
 
     return make
