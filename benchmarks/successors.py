@@ -1,6 +1,6 @@
 """The paper's methods, their successors and "auto" on the problems of the successors' papers.
 
-    python benchmarks/successors.py run                  run everything without a record, about 15 minutes on one core
+    python benchmarks/successors.py run                  run everything without a record, about 13 minutes on one core
     python benchmarks/successors.py run ackley-500       only some comparisons, by the beginning of their name
     python benchmarks/successors.py table                write benchmarks/successors.md from the records
 
