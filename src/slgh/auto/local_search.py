@@ -117,13 +117,13 @@ def local_search(
         Bad-value policy. "penalize" replaces bad values by the worst finite one of this search.
     """
     d = region.x.size
-    objective = _SearchObjective(region, budget, on_nonfinite=on_nonfinite)
+    objective = SearchObjective(region, budget, on_nonfinite=on_nonfinite)
     if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
         return (yield from _run_model_search(objective))
     return (yield from _run_lbfgsb(objective, incumbent, gradients=gradients))
 
 
-class _SearchObjective:
+class SearchObjective:
     """f in the solver's units, within the budget. It keeps the lowest point.
 
     Values are relative to the first one, in units that give the first gradient the norm FIRST_GRADIENT_NORM. So the
@@ -250,7 +250,7 @@ def _moved(x: Floats, these: NDArray[np.intp], to: Floats) -> Floats:
     return points
 
 
-def _run_lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
+def _run_lbfgsb(f: SearchObjective, incumbent: float, *, gradients: bool) -> Evaluating[LocalMinimum]:
     """Run L-BFGS-B until it converges. Without gradients, run it again from there with central differences."""
     region = f.region
     memory = max(10, min(MEMORY, MAX_MEMORY_NUMBERS // region.x.size))
@@ -286,7 +286,7 @@ def _run_lbfgsb(f: _SearchObjective, incumbent: float, *, gradients: bool) -> Ev
     return f.outcome(converged=True)
 
 
-def _run_model_search(f: _SearchObjective) -> Evaluating[LocalMinimum]:
+def _run_model_search(f: SearchObjective) -> Evaluating[LocalMinimum]:
     """Run a trust-region search on quadratic models."""
     solver = model_search.search(*f.region.bounds())
     try:

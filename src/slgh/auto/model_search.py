@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,9 +47,29 @@ SECULAR_TOLERANCE = 1e-10
 """Relative accuracy of the distance of that point."""
 
 
+class SearchState(NamedTuple):
+    """Interpolation points, radius and model of a search that has ended. It can be continued to a smaller radius."""
+
+    points: Floats
+    """(m, d)."""
+    values: Floats
+    """(m,)."""
+    rho: float
+    center: Floats
+    """(d,), the origin of the model."""
+    constant: float
+    gradient: Floats
+    hessian: Floats
+
+
 def search(
-    low: Floats, high: Floats, *, radius: float = 1.0, radius_end: float = 1e-8
-) -> Generator[Floats, float, None]:
+    low: Floats,
+    high: Floats,
+    *,
+    radius: float = 1.0,
+    radius_end: float = 1e-8,
+    state: SearchState | None = None,
+) -> Generator[Floats, float, SearchState | None]:
     """Minimize f from the origin: yield points (d,) within the bounds, receive f at each, return at convergence.
 
     Parameters
@@ -57,31 +78,45 @@ def search(
         Bounds (d,), infinite if there is none. The origin lies within them.
     radius, radius_end
         First and last trust-region radius, by default 1 and 1e-8.
+    state
+        State of an earlier search in the same bounds, to continue it. `radius` does not matter then.
+
+    Returns
+    -------
+    SearchState or None
+        State at convergence, None if the bounds fix all variables.
     """
     free = np.flatnonzero(high > low)
     if not free.size:
         yield np.zeros(low.size)
-        return
-    solver = _search_free(low[free], high[free], radius, radius_end)
+        return None
+    solver = _search_free(low[free], high[free], radius, radius_end, state)
     try:
         z = next(solver)
         while True:
             point = np.zeros(low.size)
             point[free] = z
             z = solver.send((yield point))
-    except StopIteration:
-        return
+    except StopIteration as end:
+        ended: SearchState = end.value
+        return ended
 
 
-def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) -> Generator[Floats, float, None]:
+def _search_free(
+    low: Floats, high: Floats, radius: float, radius_end: float, state: SearchState | None
+) -> Generator[Floats, float, SearchState]:
     """Run the search for variables of which none is fixed by its bounds."""
     d = low.size
     max_points = (d + 1) * (d + 2) // 2
-    rho = min(radius, float(np.min(high - low)) / 2)
+    if state is None:
+        rho = min(radius, float(np.min(high - low)) / 2)
+        points, values = yield from _first_points(low, high, rho)
+        center, constant, gradient, hessian = points[0], float(values[0]), np.zeros(d), np.zeros((d, d))
+    else:
+        points, values, rho, center, constant, gradient, hessian = state
+        points, values = points.copy(), values.copy()
     rho_end = min(radius_end, rho)
-    points, values = yield from _first_points(low, high, rho)
     delta, failures = rho, 0
-    center, constant, gradient, hessian = points[0], values[0], np.zeros(d), np.zeros((d, d))
     while True:
         best = int(np.argmin(values))
         # Move the model's center to the best point, then correct the model where it misses the values.
@@ -140,7 +175,7 @@ def _search_free(low: Floats, high: Floats, radius: float, radius_end: float) ->
         if delta > rho:
             continue
         if rho <= rho_end:
-            return
+            return SearchState(points, values, rho, center, constant, gradient, hessian)
         # Powell's rule, which makes the last two reductions about equal.
         shrink = rho / rho_end
         rho_next = rho_end if shrink <= 16 else float(np.sqrt(shrink)) * rho_end if shrink <= 250 else 0.1 * rho

@@ -1,7 +1,8 @@
 """The phases of "auto" for a single problem: landscape, homotopy, local search, and restarts with what is left.
 
 The landscape decides the order. A smooth f gets a local search first, and a homotopy if that ends early. A rugged f
-gets a homotopy first, and a local search at the end. A noisy f gets no local search.
+gets a homotopy first, and a local search at the end. A noisy f gets no local search. A small budget in few variables
+has neither landscape nor homotopy, but the searches of `wide_search.py`.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from slgh.auto.defaults import choose_pace
 from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.landscape import Landscape, affordable_lines, check_landscape
-from slgh.auto.local_search import UNIT, SearchRegion, local_search
+from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
 from slgh.auto.replay_log import PhaseOutcome, ReplayLog
+from slgh.auto.wide_search import FIRST_RADIUS, HOP, HOP_RADIUS, is_small, wide_search
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays
 from slgh.engine.config import RunConfig
@@ -94,6 +96,8 @@ class Portfolio:
         """Number of times that the current homotopy has started again, at a smaller t."""
         self.left = 0
         """Evaluations left after the last phase."""
+        self.spare = 0
+        """Evaluations reserved for the final value that phases may use, since they will know the value."""
         self.restarting = False
         """True after the phases from x0 and from the end of their homotopy."""
         self._ended: list[tuple[str, int]] = []
@@ -103,8 +107,12 @@ class Portfolio:
         """Run all phases, until the budget is spent or nothing is left to do."""
         config = self.config
         x0, enabled = config.x0[0].astype(float), self.enabled
-        budget = self.left = (config.limits.max_evals or 0) - config.start_evals - config.reserve
+        max_evals = config.limits.max_evals or 0
+        budget = self.left = max_evals - config.start_evals - config.reserve
         gradient_cost = 2 if run.has_gradients else x0.size + 1
+        if not run.has_gradients and {"local_search", "restarts"} <= set(enabled) and is_small(max_evals, x0.size):
+            yield from self._wide_searches(run)
+            return
         use_homotopy = "homotopy" in enabled
         affordable = budget >= LOCAL_SEARCH_MIN_GRADIENTS * gradient_cost
         use_local_search = "local_search" in enabled and (affordable or not use_homotopy)
@@ -142,6 +150,23 @@ class Portfolio:
                 break
             if (lowest := self._lowest(run)).fun < before.fun:
                 yield from self._local_search(run, lowest.x)
+
+    def _wide_searches(self, run: Run) -> Generator[Request, Any, None]:
+        """Search from x0, then in turn near the lowest point and from random points, until the budget is spent."""
+        self.spare = self.config.reserve
+        start = self._lowest(run)
+        if self.left < 1:
+            return
+        yield from self._wide_search(run, start.x, None, start_value=start.fun)
+        self.restarting = True
+        before, n = self.left + 1, 0
+        while 0 < self.left < before:
+            before, n = self.left, n + 1
+            lowest = min(self.log.outcomes, key=lambda o: o.fun)
+            if n % 2:
+                yield from self._wide_search(run, self._hop_from(lowest.x), lowest, radius=HOP_RADIUS)
+            else:
+                yield from self._wide_search(run, self._random_points(1)[0], lowest)
 
     @property
     def landscape(self) -> Landscape | None:
@@ -267,21 +292,52 @@ class Portfolio:
 
     def _local_search(self, run: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
         """Search locally from x, with at most all evaluations that are left."""
+        region, incumbent = self._region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
+        gradients, policy = run.has_gradients, self.config.step.on_nonfinite
+        search = local_search(region, self.left, incumbent, gradients=gradients, on_nonfinite=policy)
+        return (yield from self._run_search(run, search))
+
+    def _wide_search(
+        self,
+        run: Run,
+        x: NDArray[Any],
+        lowest: PhaseOutcome | None,
+        *,
+        radius: float = FIRST_RADIUS,
+        start_value: float | None = None,
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search from x on quadratic models in a wide trust region, with at most all evaluations that are left."""
+        incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
+        policy = self.config.step.on_nonfinite
+        search = wide_search(
+            self._region(x), self.left, incumbent, radius=radius, start_value=start_value, on_nonfinite=policy
+        )
+        return (yield from self._run_search(run, search))
+
+    def _run_search(self, run: Run, search: Evaluating[LocalMinimum]) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a local search as a phase."""
+
+        def phase() -> Evaluating[PhaseOutcome]:
+            found = yield from search
+            return PhaseOutcome("local_search", found.x, found.fun, int(found.converged))
+
         self.phase = "local_search"
+        return (yield from self._run_phase(run, phase()))
+
+    def _region(self, x: NDArray[Any]) -> SearchRegion:
+        """Return the region of a local search from x."""
         config = self.config
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if config.box is not None:
             low, high = config.box.low.astype(float), config.box.high.astype(float)
         unit = UNIT * self.t1 * config.widths
-        region = SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
-        incumbent = min((o.fun for o in self.log.outcomes), default=np.inf)
-        gradients, policy = run.has_gradients, config.step.on_nonfinite
+        return SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
 
-        def search() -> Evaluating[PhaseOutcome]:
-            found = yield from local_search(region, self.left, incumbent, gradients=gradients, on_nonfinite=policy)
-            return PhaseOutcome("local_search", found.x, found.fun, int(found.converged))
-
-        return (yield from self._run_phase(run, search()))
+    def _hop_from(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Draw a point near x. It differs from phase to phase."""
+        region = self._region(x)
+        rng = np.random.default_rng([*self.config.keys[0], len(self.log.outcomes)])
+        return np.asarray(region.nearest(x + HOP * region.unit * rng.standard_normal(x.size)))
 
     def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
@@ -312,7 +368,7 @@ class Portfolio:
 
     def _end_phase(self, run: Run, outcome: PhaseOutcome) -> PhaseOutcome:
         """End a phase."""
-        self.left, self.phase, self.until, self.retreats = run.left, "", None, 0
+        self.left, self.phase, self.until, self.retreats = run.left + self.spare, "", None, 0
         outcome = outcome._replace(left=self.left, nit=run.state.k)
         self._note_end(outcome)
         return self.log.end(outcome)
