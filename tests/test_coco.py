@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from coco_study.jobs import Job, jobs_of
 from coco_study.records import Record
 from coco_study.settings import FILE, Cell, Method, labeled, read_cells, read_methods, store
 from coco_study.statistics import area, critical_difference, ecdf, rank
-from coco_study.suites import INSTANCES, NOISE_FREE, TARGETS, Place, functions, is_training, opened
+from coco_study.suites import FRESH_INSTANCES, INSTANCES, NOISE_FREE, TARGETS, Place, functions, is_training, opened
 from coco_study.watched import Spent, Watched, watch
 from cocoex.bare_problem import BareProblem
 
@@ -50,11 +51,17 @@ def random_search(fun: Any, x0: Any, lower: Any, upper: Any, budget: int, seed: 
 
 
 def test_the_cells_are_those_of_the_table() -> None:
-    said = [(cell.suite, cell.d, cell.budgets, cell.linear) for cell in read_cells()]
+    cells = read_cells()
+    long = [cell for cell in cells if cell.instances is not None]
+    assert [(cell.d, cell.budgets, cell.instances) for cell in long] == [
+        (d, (10_000,), (6, 9)) for d in (2, 3, 5, 10, 20)
+    ], "one instance of each kind"
+    said = [(cell.suite, cell.d, cell.budgets, cell.linear) for cell in cells if cell not in long]
     assert said == [
-        ("bbob", 20, (100, 500, 1000), False),
-        ("bbob", 40, (100, 500, 1000), False),
-        ("bbob-largescale", 160, (100, 500), False),
+        *(("bbob", d, (20, 100, 1000), False) for d in (2, 3, 5, 10)),
+        ("bbob", 20, (20, 100, 500, 1000), False),
+        ("bbob", 40, (20, 100, 500, 1000), False),
+        ("bbob-largescale", 160, (20, 100, 500), False),
         ("bbob-largescale", 640, (100,), True),
         ("bbob-noisy", 20, (500,), False),
         ("bbob-noisy", 40, (500,), False),
@@ -66,6 +73,7 @@ def test_training_and_test_functions() -> None:
     assert len(functions("bbob")) == len(functions("bbob-largescale")) == 24
     assert functions("bbob-noisy") == tuple(range(101, 131))
     assert set(INSTANCES).isdisjoint(range(1, 6))
+    assert set(FRESH_INSTANCES).isdisjoint(range(1, 9))
 
 
 @pytest.mark.parametrize("i", INSTANCES)
@@ -158,12 +166,15 @@ def test_the_function_under_the_noise() -> None:
 # Methods
 
 
-USES_JAX = {"open-es"}
+SLOW = {"open-es", "cobyqa"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in USES_JAX else name for name in METHODS]
-)
+def with_slow_ones(names: Iterable[str]) -> list[Any]:
+    """Mark the methods that need JAX or more than a second."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in names]
+
+
+@pytest.mark.parametrize("name", with_slow_ones(METHODS))
 def test_a_method_spends_its_budget_and_is_the_same_each_time(name: str) -> None:
     place = Place(suite="bbob", d=20, f=3, i=1)
     job = Job(method=needing(name), place=place, budgets=(200,))
@@ -174,7 +185,7 @@ def test_a_method_spends_its_budget_and_is_the_same_each_time(name: str) -> None
         assert first.at[0] < problem(place.x0) - place.fopt
 
 
-@pytest.mark.parametrize("name", ANYTIME)
+@pytest.mark.parametrize("name", with_slow_ones(ANYTIME))
 def test_a_method_that_does_not_plan_shows_smaller_budgets_too(name: str) -> None:
     place, method = Place(suite="bbob", d=5, f=3, i=1), needing(name)
     long, short = (Job(method=method, place=place, budgets=budgets)() for budgets in ((150, 2500), (150,)))
@@ -239,7 +250,22 @@ def test_jobs_are_one_for_all_budgets_or_one_for_each() -> None:
     assert [job.budgets for job in of["cma"]] == [(16000, 80000)] * 24
     assert [job.budgets for job in of["slgh"]] == [(16000,), (80000,)] * 24
     linear = Cell(suite="bbob-largescale", d=640, budgets=(100,), linear=True)
-    assert {job.method.name for job in jobs_of([linear], METHODS.values(), [6])} == set(METHODS) - {"cma", "cma-bipop"}
+    quadratic = {"cma", "cma-bipop", "cobyqa"}
+    assert {job.method.name for job in jobs_of([linear], METHODS.values(), [6])} == set(METHODS) - quadratic
+
+
+@pytest.mark.parametrize(("d", "budgets"), [(2, (40, 20_000)), (20, (400, 20_000)), (40, (800,)), (160, ())])
+def test_a_slow_method_has_no_long_runs(d: int, budgets: tuple[int, ...]) -> None:
+    cell = Cell(suite="bbob", d=d, budgets=(20, 20_000 // d if d < 40 else 1000))
+    jobs = list(jobs_of([cell], [METHODS["cobyqa"]], [6]))
+    assert {job.budgets for job in jobs} == ({budgets} if budgets else set())
+
+
+def test_a_cell_may_have_fewer_instances() -> None:
+    cell = Cell(suite="bbob", d=5, budgets=(10_000,), instances=(6, 9))
+    assert {job.place.i for job in jobs_of([cell], [METHODS["cma"]], INSTANCES)} == {6}
+    (column,) = columns_of([cell], {}, training=False, instances=FRESH_INSTANCES)
+    assert column.instances == (9,)
 
 
 def test_a_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -313,6 +339,7 @@ def test_the_page_follows_from_the_records_alone(full: list[Record], tmp_path: P
     assert page.read_text() == first
     assert [(tmp_path / f"coco_{name}.png").read_bytes() for name in names] == figures
     assert first.index("## How to read it") < first.index("Nobody wins.") < first.index("## Mean rank, test functions")
+    assert "instances 9 and 10\n" not in first, "they were not run"
     assert "Left out because incomplete: de at 20-D, 100 d (1 of 39 problems)." in first
     assert "lbfgsb: 72 records with other settings are left out." in first
     assert "| functions | 13 |" in first

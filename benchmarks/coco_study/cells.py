@@ -72,7 +72,7 @@ def columns_of(
             d=cell.d,
             times=times,
             functions=tuple(f for f in functions(cell.suite) if training in (None, is_training(f))),
-            instances=instances,
+            instances=cell.among(instances),
             chosen=chosen,
         )
         for cell in cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -48,13 +49,12 @@ def jobs_of(cells: Iterable[Cell], methods: Iterable[Method], instances: Sequenc
     """Yield all runs of some cells: one for all budgets, or one per budget if the method plans by its budget."""
     methods = list(methods)
     for cell in cells:
-        evaluations = tuple(budget * cell.d for budget in cell.budgets)
-        for method in methods:
-            if cell.linear and not method.linear:
-                continue
-            groups = [(budget,) for budget in evaluations] if method.planned else [evaluations]
+        for method in (method for method in methods if method.runs_in(cell)):
+            largest = math.inf if method.max_evals is None else method.max_evals
+            evaluations = tuple(budget * cell.d for budget in cell.budgets if budget * cell.d <= largest)
+            groups = [(budget,) for budget in evaluations] if method.planned else [evaluations] if evaluations else []
             for f in functions(cell.suite):
-                for i in instances:
+                for i in cell.among(instances):
                     place = Place(suite=cell.suite, d=cell.d, f=f, i=i)
                     yield from (Job(method=method, place=place, budgets=budgets) for budgets in groups)
 

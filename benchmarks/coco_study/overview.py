@@ -16,6 +16,7 @@ from slgh.plotting.style import ink, method_color, new_figure, style
 
 NAMES = {
     "slgh": "slgh (auto)",
+    "cobyqa": "COBYQA (SciPy)",
     "cma": "CMA-ES",
     "cma-bipop": "BIPOP-CMA-ES",
     "cma-diagonal": "diagonal CMA-ES",
@@ -25,6 +26,7 @@ NAMES = {
     "nevergrad": "NGOpt4 (nevergrad)",
     "open-es": "OpenES",
     "paper": "ZOSLGH_r (paper)",
+    "random-search": "random search",
 }
 """Names of the methods in the picture."""
 

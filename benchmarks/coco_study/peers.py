@@ -138,6 +138,22 @@ def lbfgsb(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, see
         minimize(fun, x, method="L-BFGS-B", bounds=box, options={"maxfun": UNLIMITED, "maxiter": UNLIMITED})
 
 
+def cobyqa(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int) -> None:
+    """SciPy's COBYQA, a trust region on quadratic models, restarted when it stops."""
+    from scipy.optimize import Bounds, minimize
+
+    box = Bounds(lower, upper)
+    options: Any = {"maxfev": UNLIMITED, "maxiter": UNLIMITED}
+    for x, _ in starts(x0, lower, upper, seed):
+        minimize(fun, x, method="COBYQA", bounds=box, options=options)
+
+
+def random_search(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int) -> None:
+    """x0, then uniform points in the box."""
+    for x, _ in starts(x0, lower, upper, seed):
+        fun(x)
+
+
 def nevergrad(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, optimizer: str) -> None:
     """An optimizer of nevergrad by name. It receives the budget."""
     import nevergrad

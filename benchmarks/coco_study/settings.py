@@ -16,18 +16,31 @@ from coco_study import peers
 from coco_study.watched import Run
 
 FILE = Path(__file__).with_name("settings.toml")
-FLAGS = ("planned", "linear", "weight")
+FLAGS = ("planned", "linear", "weight", "max_d", "max_evals")
 """Keys of a method's table that describe it. All other keys are its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A suite in d variables, with budgets in multiples of d. `linear`: run only methods whose cost is linear in d."""
+    """A suite in d variables, with budgets in multiples of d.
+
+    Parameters
+    ----------
+    linear
+        Run only methods whose cost is linear in d.
+    instances
+        Run only these instances. By default all.
+    """
 
     suite: str
     d: int
     budgets: tuple[int, ...]
     linear: bool = False
+    instances: tuple[int, ...] | None = None
+
+    def among(self, instances: Iterable[int]) -> tuple[int, ...]:
+        """Return those of the instances that the cell has."""
+        return tuple(i for i in instances if self.instances is None or i in self.instances)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +55,8 @@ class Method:
         The cost per evaluation is linear in d.
     weight
         Approximate slowdown relative to the other methods. Slow methods are started first.
+    max_d, max_evals
+        Largest dimension, and largest budget in evaluations. By default there is no limit.
     """
 
     name: str
@@ -49,7 +64,13 @@ class Method:
     planned: bool
     linear: bool
     weight: float = 1.0
+    max_d: int | None = None
+    max_evals: int | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+
+    def runs_in(self, cell: Cell) -> bool:
+        """Return True if the method can run in the dimension of a cell."""
+        return (self.linear or not cell.linear) and (self.max_d is None or cell.d <= self.max_d)
 
     @property
     def depends_on_slgh(self) -> bool:
@@ -69,7 +90,12 @@ class Method:
 
 def read_cells(file: Path = FILE) -> list[Cell]:
     """Read the cells of the tables, in their order."""
-    return [Cell(**{**cell, "budgets": tuple(cell["budgets"])}) for cell in _read(file)["cells"]]
+    return [Cell(**_with_tuples(cell)) for cell in _read(file)["cells"]]
+
+
+def _with_tuples(table: dict[str, Any]) -> dict[str, Any]:
+    """Replace lists by tuples."""
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
 
 
 def read_methods(variants: Iterable[str] = (), file: Path = FILE) -> dict[str, Method]:

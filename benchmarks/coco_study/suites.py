@@ -21,6 +21,9 @@ MULTIMODAL = 15
 INSTANCES = (6, 7, 8)
 """Instances of the tables. None of them was used to choose constants."""
 
+FRESH_INSTANCES = (9, 10)
+"""Instances of a table apart. No method was run on them before slgh was complete."""
+
 TARGETS = tuple(10 ** (2 - k / 5) for k in range(51))
 """COCO's targets: f - fopt = 10^2, 10^1.8, ..., 10^-8."""
 

@@ -9,12 +9,17 @@ import numpy as np
 from coco_study.cells import Chosen, Column, columns_of
 from coco_study.settings import Cell
 from coco_study.statistics import area, median, rank
-from coco_study.suites import INSTANCES, PRECISION, TRAINING, is_multimodal
+from coco_study.suites import FRESH_INSTANCES, INSTANCES, PRECISION, TRAINING, is_multimodal
 
 SLGH = "slgh"
 
 READING, FIRST = "## How to read it", "Mean rank, test functions"
 """The text between these two headings is written by hand, and kept."""
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return " and ".join(map(str, numbers))
+
 
 HEAD = f"""# COCO benchmark results
 
@@ -24,9 +29,10 @@ same budgets and start from the same points, uniform in [-4, 4]^d. Their setting
 
 The constants of slgh were chosen on the *training* functions, f{", f".join(map(str, TRAINING))}, instances 1 to 5. The
 first tables are over the *test* functions, which are all others, on instances {", ".join(map(str, INSTANCES))}.
-Tables over the training functions on these instances follow, if they were run. A function of bbob-noisy is a training
-function if the function under its noise is one. The quality on bbob-noisy is the best noise-free f of all evaluated
-points, as in COCO.
+With 10,000 d, one of these instances was run. A table on instances {_listed(FRESH_INSTANCES)} follows, on which no
+method was run before slgh was complete, and tables over the training functions, if they were run. A function of
+bbob-noisy is a training function if the function under its noise is one. The quality on bbob-noisy is the best
+noise-free f of all evaluated points, as in COCO.
 
 A **rank** is a method's place by f - fopt at the end of the budget. 1 is best, values below {PRECISION:.0e} tie, and
 ties share the mean of their places. Ranks are averaged over a function's instances, then over functions. **CD** is
@@ -45,6 +51,8 @@ Pick = Callable[[int], bool]
 def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: Mapping[str, str], old: str = "") -> str:
     """Return the page. The text of `old` under "How to read it" is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
+    fresh = columns_of(cells, chosen, training=False, instances=FRESH_INSTANCES)
+    fresh = [column for column in fresh if column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
     everything = [column for column in columns_of(cells, chosen, training=None) if column.methods]
     noisy = [column for column in everything if column.suite == "bbob-noisy"]
@@ -59,11 +67,14 @@ def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: M
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
         *section("Test functions where slgh is better and worse, by the median f - fopt", test, duel_rows(test)),
         *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
+        *section(
+            f"Mean rank, test functions, instances {_listed(FRESH_INSTANCES)}", fresh, rank_rows(fresh, lambda f: True)
+        ),
         *section("Mean rank, training functions", training, rank_rows(training, lambda f: True)),
         *section("Mean rank, all 30 functions of bbob-noisy", noisy, rank_rows(noisy, lambda f: True)),
         *(part for column in test for part in medians(column, "test")),
         *(part for column in training for part in medians(column, "training")),
-        *missing([*test, *training], chosen),
+        *missing([*test, *fresh, *training], chosen),
         *(f"{text}\n" for text in notes),
     ]
     return "\n".join(parts)

@@ -33,6 +33,7 @@ METHOD_COLORS = {
     "nevergrad": "#1B7F8C",
     "open_es": "#009E73",
     "powell": "#3D5A2A",
+    "cobyqa": "#7A4419",
     "random_search": "#BDBDBD",
 }
 """Color of each method, in all figures, pages and benchmarks. `method_color` reads labels."""
