@@ -126,15 +126,15 @@ def local_search(
 class SearchObjective:
     """f in the solver's units, within the budget. It keeps the lowest point.
 
-    Values are relative to the first one, in units that give the first gradient the norm FIRST_GRADIENT_NORM. So the
-    solver sees the same numbers for f and for a multiple of it.
+    Values are relative to the first one if `relative` is True, in units that give the first gradient the norm
+    FIRST_GRADIENT_NORM. So the solver sees the same numbers for f and for a multiple of it.
     """
 
-    def __init__(self, region: SearchRegion, budget: int, *, on_nonfinite: str) -> None:
+    def __init__(self, region: SearchRegion, budget: int, *, on_nonfinite: str, relative: bool = True) -> None:
         self.region, self.left = region, budget
         self.x, self.fun = region.x, np.inf
-        self.first = np.nan
-        """First value."""
+        self.zero = np.nan if relative else 0.0
+        """Value that is 0 to the solver, NaN before the first one."""
         self.size = 0.0
         """Unit of values, 0 if it is not chosen yet."""
         self.worst = -np.inf
@@ -145,6 +145,11 @@ class SearchObjective:
         self.stalled = 0
         """Number of evaluations in a row that have changed f by no more than rounding."""
         self.eps = float(np.finfo(region.dtype).eps)
+
+    @property
+    def origin(self) -> Floats:
+        """Lowest point so far, in the solver's units."""
+        return (self.x - self.region.x) / self.region.unit
 
     def rounding(self, fun: float) -> float:
         """Return the largest change of f that counts as rounding where its value is `fun`."""
@@ -174,18 +179,18 @@ class SearchObjective:
 
     def accept(self, x: Floats, fun: float) -> float:
         """Keep the value at x, and return it in the solver's units. A bad value becomes higher than all others."""
-        if np.isnan(self.first):
+        if self.worst == -np.inf:
             if not np.isfinite(fun):
                 raise CutShort
-            self.first = fun
+            self.zero = fun if np.isnan(self.zero) else self.zero
             self.size = self.size or abs(fun) or 1.0
         if not np.isfinite(fun):
-            return (self.worst - self.first) / self.size + FIRST_GRADIENT_NORM
+            return (self.worst - self.zero) / self.size + FIRST_GRADIENT_NORM
         self.stalled = self.stalled + 1 if abs(fun - self.fun) <= self.rounding(self.fun) else 0
         self.worst = max(self.worst, fun)
         if fun < self.fun:
             self.x, self.fun = x, fun
-        return (fun - self.first) / self.size
+        return (fun - self.zero) / self.size
 
     def at(self, z: Floats) -> Floats:
         """Return the point x of the solver's z."""
@@ -260,9 +265,7 @@ def _run_lbfgsb(f: SearchObjective, incumbent: float, *, gradients: bool) -> Eva
     ) -> Evaluating[None]:
         """Run L-BFGS-B from the lowest point so far, with this `tolerance` of `lbfgsb`."""
         f.begin_descent()
-        solver = lbfgsb(
-            (f.x - region.x) / region.unit, *region.bounds(), memory=memory, tolerance=tolerance, reach=REACH / UNIT
-        )
+        solver = lbfgsb(f.origin, *region.bounds(), memory=memory, tolerance=tolerance, reach=REACH / UNIT)
         try:
             z = next(solver)
             while f.stalled < MAX_STALLED_CALLS:

@@ -15,8 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.auto import basin_hops
+from slgh.auto.basin_hops import Hops
+from slgh.auto.contest import Contest, after_turn
 from slgh.auto.defaults import choose_pace
 from slgh.auto.evaluation import Evaluating, Evaluation
+from slgh.auto.hop_search import hop_search
 from slgh.auto.landscape import Landscape, affordable_lines, check_landscape
 from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
 from slgh.auto.replay_log import PhaseOutcome, ReplayLog
@@ -59,6 +63,15 @@ RESTART_RADIUS = 0.2
 
 RESTART_SHARE = 0.7
 """Share of the evaluations left that this homotopy gets."""
+
+RUGGED_HOMOTOPY_SHARE = 0.3
+"""Share of the budget for the first homotopy of a rugged f if basin hops follow."""
+
+HOP_STREAM = 1
+"""Number of the random stream of basin hops."""
+
+TURNS = 10
+"""Number of turns of the contest between basin hops and homotopies, if each has the same length."""
 
 MAX_RETREATS = 3
 """A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""
@@ -124,6 +137,8 @@ class Portfolio:
             end = yield from self._homotopy(run, x0, self.t1, self.left)
             if end.note == HomotopyEnd.NONFINITE:
                 run.stop(Status.NONFINITE)
+        elif run.has_gradients and "basin_hops" in enabled:
+            yield from self._minimize_by_hops(run, x0, gradient_cost)
         elif self.landscape is Landscape.RUGGED:
             yield from self._minimize_rugged(run, x0, budget, gradient_cost)
         else:
@@ -168,6 +183,44 @@ class Portfolio:
             else:
                 yield from self._wide_search(run, self._random_points(1)[0], lowest)
 
+    def _minimize_by_hops(self, run: Run, x0: NDArray[Any], gradient_cost: int) -> Generator[Request, Any, None]:
+        """Find a first minimum. Then let basin hops and homotopies compete for the budget."""
+        use_homotopy, start = "homotopy" in self.enabled, x0
+        if use_homotopy and self.landscape is Landscape.RUGGED:
+            yield from self._homotopy(run, x0, self.t1, int(RUGGED_HOMOTOPY_SHARE * self.left))
+            start = self._lowest(run).x
+        found = yield from self._hop_search(run, start)
+        hops, contest = basin_hops.first_hops(found.x, found.fun), Contest()
+        self.restarting = True
+        turn, before = self.left // TURNS, self.left + 1
+        while gradient_cost <= self.left < before:  # each turn uses some of it
+            before, best = self.left, hops.best.fun
+            if not use_homotopy or contest.hops_are_next or self.left < SECOND_HOMOTOPY_MIN_GRADIENTS * gradient_cost:
+                hops = yield from self._hops(run, hops, turn, gradient_cost)
+                spent, decrease = before - self.left, _decrease(best, hops.best.fun)
+                contest = dataclasses.replace(contest, hops=after_turn(contest.hops, spent, decrease))
+            else:
+                first = self.homotopies == 0
+                x, t = (x0, self.t1) if first else (hops.best.x, RESTART_RADIUS * self.t1)
+                end = yield from self._homotopy(run, x, t, min(turn, self.left))
+                found = yield from self._hop_search(run, end.x, hops)
+                hops = basin_hops.visit(hops, found.x, found.fun)
+                spent, decrease = before - self.left, _decrease(best, hops.best.fun)
+                contest = dataclasses.replace(contest, homotopy=after_turn(contest.homotopy, spent, decrease))
+
+    def _hops(self, run: Run, hops: Hops, evals: int, gradient_cost: int) -> Generator[Request, Any, Hops]:
+        """Hop until this many evaluations are spent."""
+        config, end, before = self.config, self.left - evals, self.left + 1
+        while max(gradient_cost, end) <= self.left < before:  # each hop uses some of it
+            before = self.left
+            rng = np.random.default_rng([*config.keys[0], len(self.log.outcomes), HOP_STREAM])
+            hop = basin_hops.propose(hops, self._unit, self._random_points(1)[0], rng)
+            start = np.where(np.isnan(hop.x), hops.current.x, hop.x)
+            start = self._region(start).nearest(start)
+            found = yield from self._hop_search(run, start, hops, hop.level, name="basin_hops")
+            hops = basin_hops.after(hops, hop, found.x, found.fun, cost=before - self.left, converged=bool(found.note))
+        return hops
+
     @property
     def landscape(self) -> Landscape | None:
         """Landscape of f, if it was checked."""
@@ -194,7 +247,11 @@ class Portfolio:
     def story(self) -> str:
         """Observations and phases so far, for the message."""
         seen = "" if self.landscape is None else f"f looked {self.landscape.name.lower()}"
-        words = {"homotopy": ("homotopy", "homotopies"), "local_search": ("local search", "local searches")}
+        words = {
+            "homotopy": ("homotopy", "homotopies"),
+            "local_search": ("local search", "local searches"),
+            "basin_hops": ("basin hop", "basin hops"),
+        }
         counted = ((self._count(phase), names) for phase, names in words.items())
         done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
         return ": ".join(filter(None, (seen, done)))
@@ -314,15 +371,43 @@ class Portfolio:
         )
         return (yield from self._run_search(run, search))
 
-    def _run_search(self, run: Run, search: Evaluating[LocalMinimum]) -> Generator[Request, Any, PhaseOutcome]:
-        """Run a local search as a phase."""
+    def _run_search(
+        self, run: Run, search: Evaluating[LocalMinimum], name: str = "local_search"
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a local search as a phase of this name."""
 
         def phase() -> Evaluating[PhaseOutcome]:
             found = yield from search
-            return PhaseOutcome("local_search", found.x, found.fun, int(found.converged))
+            return PhaseOutcome(name, found.x, found.fun, int(found.converged))
 
-        self.phase = "local_search"
+        self.phase = name
         return (yield from self._run_phase(run, phase()))
+
+    def _hop_from(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Draw a point near x. It differs from phase to phase."""
+        rng = np.random.default_rng([*self.config.keys[0], len(self.log.outcomes)])
+        return np.asarray(self._region(x).nearest(x + HOP * self._unit * rng.standard_normal(x.size)))
+
+    def _hop_search(
+        self,
+        run: Run,
+        x: NDArray[Any],
+        hops: Hops | None = None,
+        level: float | None = None,
+        name: str = "local_search",
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search locally from x with gradients. Given `hops`, stop early unless f gets below `level`."""
+        policy = self.config.step.on_nonfinite
+        limits: dict[str, float] = {}
+        if hops is not None:
+            limits = {"level": hops.current.fun if level is None else level, "best": hops.best.fun, "gap": hops.gap}
+        search = hop_search(self._region(x), self.left, on_nonfinite=policy, **limits)
+        return (yield from self._run_search(run, search, name))
+
+    @property
+    def _unit(self) -> NDArray[Any]:
+        """Unit of length of a local search, (d,)."""
+        return UNIT * self.t1 * self.config.widths
 
     def _region(self, x: NDArray[Any]) -> SearchRegion:
         """Return the region of a local search from x."""
@@ -330,14 +415,7 @@ class Portfolio:
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if config.box is not None:
             low, high = config.box.low.astype(float), config.box.high.astype(float)
-        unit = UNIT * self.t1 * config.widths
-        return SearchRegion(x=np.asarray(x, float), unit=unit, low=low, high=high, dtype=config.dtype)
-
-    def _hop_from(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Draw a point near x. It differs from phase to phase."""
-        region = self._region(x)
-        rng = np.random.default_rng([*self.config.keys[0], len(self.log.outcomes)])
-        return np.asarray(region.nearest(x + HOP * region.unit * rng.standard_normal(x.size)))
+        return SearchRegion(x=np.asarray(x, float), unit=self._unit, low=low, high=high, dtype=config.dtype)
 
     def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
@@ -398,6 +476,11 @@ class Portfolio:
                 Landscape(note)  # raises ValueError if the number is invalid
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
+
+
+def _decrease(before: float, now: float) -> float:
+    """Return the decrease of f, the largest number if there was no finite value before."""
+    return min(before - now, float(np.finfo(float).max)) if now < before else 0.0
 
 
 def _value_at(x: NDArray[Any]) -> Evaluating[PhaseOutcome]:
