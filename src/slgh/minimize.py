@@ -163,7 +163,8 @@ def minimize(
         noise=nu means that values of f have an error of at most nu. The floor is then sqrt(nu), and the theory's step
         that of Algorithm 4.
 
-        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search" and "restarts" that it may use.
+        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search", "restarts" and "basin_hops" that
+        it may use. Basin hops need gradients.
 
     Returns
     -------

@@ -23,7 +23,7 @@ class Phase(NamedTuple):
     """Phase of a run of "auto": iterations `start` to `stop`, without the last."""
 
     name: str
-    """"homotopy", "local_search", or "restarts" for those that follow both."""
+    """"homotopy", "local_search", or "restarts" for those that follow both, basin hops included."""
     start: int
     stop: int
 
