@@ -20,7 +20,11 @@ class Evaluation(NamedTuple):
     gradient: bool = False
     """The answer is the gradients (n, d) if True, else the values (n,)."""
     is_step: bool = False
-    """True if the first point is an iterate of a local search."""
+    """True if this is a step of the phase, which the history records."""
+    t: float = 0.0
+    """Smoothing radius of the step, 0 for a local search."""
+    center: Floats | None = None
+    """Iterate x of the step, (d,), if it is the center of the points instead of the first one."""
 
 
 T = TypeVar("T")

@@ -426,10 +426,10 @@ class Portfolio:
             while True:
                 answer = self.log.repeated()
                 if answer is None:
-                    points, gradient, is_step = evaluation
+                    points, gradient, is_step, t, center = evaluation
                     answer = yield from run.evaluate(points, gradient=gradient)
                     self.log.append(answer)  # before `record`, which calls the user's callback
-                    run.record(points, answer, is_step=is_step)
+                    run.record(points, answer, is_step=is_step, t=t, center=center)
                 evaluation = phase.send(answer)
         except StopIteration as end:
             return self._end_phase(run, end.value)

@@ -137,10 +137,10 @@ class Recorder:
             figures |= {name: host(leaf) for name, leaf in zip(watch.names, state.current.watch, strict=True)}
         return HistoryRow(state.k - 1, state.nfev, state.members, figures)
 
-    def record_local_step(self, state: RunState, x: NDArray[Any], fun: NDArray[Any]) -> None:
-        """Record a step of a local search from x (1, d), an iteration with t = 0."""
+    def record_step(self, state: RunState, x: NDArray[Any], fun: NDArray[Any], t: NDArray[Any]) -> None:
+        """Record a step of a phase of "auto": its iterate x (1, d), f there (1,), and t (1,)."""
         if self.history.wants(state.k - 1):
-            figures = {"fun": fun, "t": np.zeros_like(fun), "fun_best": state.full.f_best}
+            figures = {"fun": fun, "t": t, "fun_best": state.full.f_best}
             if self.history.with_x:
                 figures["x"] = x
             self.history.record(HistoryRow(state.k - 1, state.nfev, state.active, figures))

@@ -388,10 +388,19 @@ class Run:
         """True if gradients of f can be evaluated."""
         return self.config.traits.closed_form or self.config.step.method.oracle.asks == "gradients"
 
-    def record(self, points: NDArray[Any], values: NDArray[Any], *, is_step: bool) -> None:
+    def record(
+        self,
+        points: NDArray[Any],
+        values: NDArray[Any],
+        *,
+        is_step: bool,
+        t: float = 0.0,
+        center: NDArray[Any] | None = None,
+    ) -> None:
         """Record values (n,) of f at points (n, d), or gradients (n, d): in the state, the history and the callback.
 
-        `is_step`: the first point is an iterate of a local search. It counts as an iteration with t = 0.
+        `is_step`: this counts as an iteration with this `t`. Its iterate is the first point or, with a smoothing
+        radius, the `center` (d,) of all points, and its f then the mean of the usable values.
         """
         points, state = points.astype(self.config.dtype), self.state
         changed = self._changes(points, values) if values.ndim == 1 else {}
@@ -401,10 +410,13 @@ class Run:
         self.noise.mark(state.k)
         position = None
         if is_step:
-            x, fun = points[:1], values[:1].astype(self.config.dtype)
-            self.recorder.record_local_step(state, x, fun)
+            x, fun, radius = points[:1], values[:1].astype(self.config.dtype), np.full(1, t, self.config.dtype)
+            if center is not None:
+                mean = np.mean(values[finite]) if (finite := np.isfinite(values)).any() else np.nan
+                x, fun = center[None].astype(self.config.dtype), np.full_like(radius, mean)
+            self.recorder.record_step(state, x, fun, radius)
             if self.recorder.callback is not None:
-                position = self.recorder.position_of_all(state, x, fun, np.zeros_like(fun))
+                position = self.recorder.position_of_all(state, x, fun, radius)
         self._after_commit(position, value=state.full.f_best[0])
 
     def _changes(self, points: NDArray[Any], values: NDArray[Any]) -> dict[str, Any]:
