@@ -141,3 +141,19 @@ def answered(talk: Any, fun: Point, gradient: Point = slope) -> tuple[Any, int]:
             return end.value, n
         n += len(request.points)
         answer = np.array([(gradient if request.gradient else fun)(x) for x in request.points])
+
+
+LARGE = 1500
+"""Budget that is large in three variables: covariance homotopies take part."""
+
+
+def powers(x: Any) -> Any:
+    """Sum of different powers in rotated coordinates, with minimum 0 at 0.7. Local searches stall on it."""
+    d = x.shape[-1]
+    rotated = np.linalg.qr(np.random.default_rng(d).normal(size=(d, d)))[0]
+    return np.sqrt(np.sum(np.abs((x - 0.7) @ rotated) ** np.linspace(2, 6, d), axis=-1))
+
+
+@functools.cache
+def uninterrupted_at_length(fun: Point) -> slgh.Result:
+    return resumable(fun, FEWER, max_evals=LARGE)

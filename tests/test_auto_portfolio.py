@@ -9,15 +9,19 @@ import pytest
 
 import slgh
 from auto_cases import (
+    FEWER,
+    LARGE,
     Counted,
     Point,
     assert_same_run,
     bowl,
     every_function,
     minimize,
+    powers,
     resumable,
     slope,
     uninterrupted,
+    uninterrupted_at_length,
     valley,
     waves,
 )
@@ -58,6 +62,38 @@ def test_phases_cover_all_iterations_in_order(fun: Point) -> None:
         if name != "restarts":
             assert ((t > 0) == (name == "homotopy")).all()
         assert ((t > 0) == (t[0] > 0)).all(), "one phase is not of two kinds"
+
+
+@pytest.mark.parametrize("fun", [powers, waves])
+def test_phases_of_a_long_run(fun: Point) -> None:
+    run = uninterrupted_at_length(fun)
+    names = [phase.name for phase in run.phases]
+    assert names[-1] == "restarts"
+    assert "covariance" in names
+    assert [phase.start for phase in run.phases] == [0, *(phase.stop for phase in run.phases[:-1])]
+    start, stop = next((start, stop) for name, start, stop in run.phases if name == "covariance")
+    assert (run.history["t"][start:stop] > 0).all()
+    assert (run.history["fun"][start:stop] >= run.fun).all(), "they are means of samples"
+    assert len(np.unique(run.history["x"][start:stop], axis=0)) == stop - start
+    assert run.nfev <= LARGE
+
+
+@pytest.mark.parametrize("d", [3, 5])
+def test_ill_conditioning_is_learned(d: int) -> None:
+    """Local searches stall on these powers."""
+    x0, options = np.full(d, -3.3), {"max_evals": 1500 * d, "bounds": [(-5, 5)] * d}
+    without = minimize(powers, x0, phases=("landscape", "homotopy", "local_search", "restarts"), **options)
+    run = minimize(powers, x0, **options)
+    assert run.fun < 1e-9
+    assert run.fun < without.fun / 100
+
+
+def test_small_budgets_and_gradients_have_no_covariance_homotopy() -> None:
+    four = ("landscape", "homotopy", "local_search", "restarts")
+    small = {"max_evals": 500, "history": "x"}
+    assert_same_run(minimize(waves, FEWER, **small), minimize(waves, FEWER, phases=four, **small))
+    run = slgh.minimize(bowl, FEWER, grad=slope, max_evals=LARGE, seed=0)
+    assert "covariance" not in run.message
 
 
 def test_other_runs_have_no_phases() -> None:

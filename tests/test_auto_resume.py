@@ -12,6 +12,7 @@ import pytest
 import slgh
 from auto_cases import (
     FEWER,
+    LARGE,
     START,
     Clock,
     Counted,
@@ -21,9 +22,11 @@ from auto_cases import (
     calm,
     cliff,
     every_function,
+    powers,
     resumable,
     slope,
     uninterrupted,
+    uninterrupted_at_length,
     valley,
     waves,
 )
@@ -127,6 +130,21 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(fun: Point, tmp_
     assert len(copies) > 6
     for copy in copies:
         assert_same_run(resumable(fun, checkpoint=copy), uninterrupted(fun))
+
+
+@pytest.mark.parametrize("fun", [powers, waves, cliff])
+def test_a_long_run_is_continued_bit_for_bit(fun: Point, tmp_path: Path) -> None:
+    """It has covariance homotopies and competing restarts, the plan of which depends on the outcomes before."""
+    whole = uninterrupted_at_length(fun)
+    assert "covariance homotop" in whole.message
+    assert "restarts" in {phase.name for phase in whole.phases}
+    for at in (*range(40, LARGE, 163), LARGE - 1):
+        file = tmp_path / f"{at}.npz"
+        with pytest.raises(Stopper):
+            resumable(Counted(fun, at, Stopper), FEWER, max_evals=LARGE, checkpoint=file)
+        rest = Counted(fun)
+        assert_same_run(resumable(rest, FEWER, max_evals=LARGE, checkpoint=file), whole)
+        assert len(rest.values) < LARGE - at + 100
 
 
 def shaky(asked: list[int]) -> Point:

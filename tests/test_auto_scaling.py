@@ -46,7 +46,13 @@ PLACES: dict[str, Callable[[int, float], dict[str, Any]]] = {
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
 @pytest.mark.parametrize(
     ("fun", "d", "max_evals"),
-    [(bowl, 3, 60), (bowl, 11, 900), (valley, 11, 700), pytest.param(waves, 11, 1500, marks=pytest.mark.slow)],
+    [
+        (bowl, 3, 60),
+        (waves, 3, 1500),
+        (bowl, 11, 900),
+        (valley, 11, 700),
+        pytest.param(waves, 11, 1500, marks=pytest.mark.slow),
+    ],
 )
 def test_units_of_x_and_f_do_not_matter(method: str, place: Any, fun: Point, d: int, max_evals: int) -> None:
     x0, options = np.full(d, -1.3), {"method": method, "max_evals": max_evals, "history": "x"}

@@ -21,6 +21,7 @@ import slgh
 from libraries import other_libraries, to_library
 from slgh.paper.experiments.figures import Panel, curves, surfaces, trajectories
 from slgh.paper.experiments.paper_table import with_interval
+from slgh.parameters import Phase
 from slgh.plotting.figures import RunCurves
 from slgh.plotting.path import path_of, thinned
 from slgh.plotting.style import (
@@ -125,7 +126,8 @@ def ackley(x: Any) -> float:
 @functools.cache
 def run_auto(d: int) -> slgh.Result:
     """A run whose local searches and restarts go far beyond what its homotopy visits."""
-    return slgh.minimize(ackley, np.full(d, 5.0), max_evals=1000, seed=0, history="x")
+    phases: tuple[Phase, ...] = ("landscape", "homotopy", "local_search", "restarts")
+    return slgh.minimize(ackley, np.full(d, 5.0), max_evals=1000, seed=0, history="x", phases=phases)
 
 
 @pytest.mark.parametrize("d", [1, 2])
@@ -179,6 +181,14 @@ def test_phases_are_shaded_over_the_evaluations() -> None:
     assert_allclose(np.asarray(best.get_ydata()), np.maximum(run.history["fun_best"], left.get_ylim()[0]))
     explained = {text.get_text() for text in figure.legends[0].get_texts()}
     assert explained == {"best value so far", "f in each step", "homotopy", "local search", "restarts"}
+
+
+def test_a_run_with_a_large_budget_is_drawn() -> None:
+    run = slgh.minimize(ackley, [5.0, 5.0], max_evals=1000, seed=0, history="x")
+    assert "covariance" in {phase.name for phase in run.phases}
+    plane = slgh.plot(run, ackley).axes[0]
+    drawn = {str(line.get_label()).removeprefix("_") for line in plane.lines} & set(PHASE_COLORS)
+    assert drawn == {phase.name for phase in run.phases}
 
 
 def test_restarts_can_be_left_out() -> None:

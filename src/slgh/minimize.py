@@ -163,8 +163,8 @@ def minimize(
         noise=nu means that values of f have an error of at most nu. The floor is then sqrt(nu), and the theory's step
         that of Algorithm 4.
 
-        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search", "restarts" and "basin_hops" that
-        it may use. Basin hops need gradients.
+        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search", "restarts", "basin_hops" and
+        "covariance" that it may use. Basin hops need gradients, covariance homotopies run without them.
 
     Returns
     -------

@@ -35,7 +35,7 @@ MethodName: TypeAlias = Literal[
 History: TypeAlias = int | Literal["full", "x"] | None
 """Maximum number of rows, "full" for all, "x" for all with iterates."""
 
-Phase: TypeAlias = Literal["landscape", "homotopy", "local_search", "restarts", "basin_hops"]
+Phase: TypeAlias = Literal["landscape", "homotopy", "local_search", "restarts", "basin_hops", "covariance"]
 """Phases of "auto"."""
 
 

@@ -23,7 +23,7 @@ class Phase(NamedTuple):
     """Phase of a run of "auto": iterations `start` to `stop`, without the last."""
 
     name: str
-    """"homotopy", "local_search", or "restarts" for those that follow both, basin hops included."""
+    """"homotopy", "local_search", "covariance", or "restarts" for those that follow these, basin hops included."""
     start: int
     stop: int
 
@@ -65,8 +65,8 @@ class Result(OptimizeResult):
         history="x", and the columns of a `watch`.
     phases
         For a single problem of "auto", its phases in order, each a tuple (name, start, stop): `history` has their
-        iterations start to stop - 1. The name is "homotopy" or "local_search", or "restarts" for each that follows
-        both. Empty for other runs.
+        iterations start to stop - 1. The name is "homotopy", "local_search" or "covariance" (a homotopy
+        that learns a full metric), or "restarts" for each that follows these. Empty for other runs.
     watched
         With a `watch`, the arrays that it keeps, by name.
     method, engine, seed

@@ -2,7 +2,8 @@
 
 The landscape decides the order. A smooth f gets a local search first, and a homotopy if that ends early. A rugged f
 gets a homotopy first, and a local search at the end. A noisy f gets no local search. A small budget in few variables
-has neither landscape nor homotopy, but the searches of `wide_search.py`.
+has neither landscape nor homotopy, but the searches of `wide_search.py`. With a large budget, each phase has a bounded
+share, and restarts of several kinds compete for the rest. With gradients, basin hops and homotopies compete.
 """
 
 from __future__ import annotations
@@ -15,15 +16,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.auto import basin_hops
+from slgh.auto import basin_hops, restarts
 from slgh.auto.basin_hops import Hops
 from slgh.auto.contest import Contest, after_turn
+from slgh.auto.covariance import (
+    CovarianceEnd,
+    Incumbent,
+    SampleSpace,
+    covariance_homotopy,
+    default_samples,
+    learning_cost,
+)
 from slgh.auto.defaults import choose_pace
 from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.hop_search import hop_search
 from slgh.auto.landscape import Landscape, affordable_lines, check_landscape
 from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
 from slgh.auto.replay_log import PhaseOutcome, ReplayLog
+from slgh.auto.restarts import Kind
+from slgh.auto.slowdown import end_if_slow
 from slgh.auto.wide_search import FIRST_RADIUS, HOP, HOP_RADIUS, is_small, wide_search
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays
@@ -67,11 +78,56 @@ RESTART_SHARE = 0.7
 RUGGED_HOMOTOPY_SHARE = 0.3
 """Share of the budget for the first homotopy of a rugged f if basin hops follow."""
 
-HOP_STREAM = 1
-"""Number of the random stream of basin hops."""
-
 TURNS = 10
 """Number of turns of the contest between basin hops and homotopies, if each has the same length."""
+
+SLOWDOWN_MIN_VARIABLES = 100
+"""Minimum number of variables for a local search that ends if it has slowed down. In 20 and 40 variables, the landscape
+check sees the ripples, and ending the search made the smooth training functions worse."""
+
+SLOWDOWN_MIN_GRADIENTS, SLOWDOWN_MAX_GRADIENTS = 40, 80
+"""Budgets of such a local search, in gradient evaluations. With less it descends still, with more it converges."""
+
+LARGE_BUDGET = 1.5
+"""A budget is large from this many times the cost of learning a metric. Covariance homotopies then take part."""
+
+LARGE_SMOOTH_SHARE = 0.35
+"""Maximum share of a large budget for the first local search of a smooth f."""
+
+LARGE_RUGGED_SHARE = 0.6
+"""Maximum share of a large budget for the first homotopy of a rugged f."""
+
+LARGE_RUGGED_EVALS_PER_SQUARE = 120
+"""Maximum evaluations of this homotopy, times d^2. In 2 variables it is no better than restarts, in 20 it is."""
+
+LARGE_RUGGED_EVALS_PER_VARIABLE = 1000
+"""Another maximum, times d. Longer homotopies end hardly lower."""
+
+REFINE_RADIUS_CONVERGED = 1e-5
+"""First t of the covariance homotopy that follows the first local search, in units of t1, if f is smooth and the search
+has converged. If it has reached the minimum, the homotopy ends soon. If it has not, t grows again."""
+
+REFINE_RADIUS = 0.01
+"""The same if f is rugged, or the search has not converged."""
+
+GLOBAL_MAX_VARIABLES = 3
+"""In up to this many variables the first t is t1 if f is rugged: a second look at the whole region pays more than the
+last digits."""
+
+REFINE_SHARE = 0.8
+"""Maximum share of the evaluations left for this homotopy, but it gets at least the cost of learning a metric."""
+
+RACE_SHARE = 0.25
+"""Maximum share of the evaluations left for one restart of a local search, but it gets RACE_MIN_GRADIENTS."""
+
+RACE_MIN_GRADIENTS = 30
+"""Minimum budget of this local search, in gradient evaluations. Most end before."""
+
+MIN_GAIN = 1e-9
+"""A restart that lowers f by no more than this, relative to its size, has found nothing new."""
+
+HOP_STREAM, RESTART_STREAM, COVARIANCE_STREAM = 1, 1, 2
+"""Numbers of the random streams of a phase. The random points of the region have none."""
 
 MAX_RETREATS = 3
 """A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""
@@ -139,10 +195,12 @@ class Portfolio:
                 run.stop(Status.NONFINITE)
         elif run.has_gradients and "basin_hops" in enabled:
             yield from self._minimize_by_hops(run, x0, gradient_cost)
+        elif self._is_large(run, budget):
+            yield from self._minimize_at_length(run, x0, budget)
         elif self.landscape is Landscape.RUGGED:
             yield from self._minimize_rugged(run, x0, budget, gradient_cost)
         else:
-            yield from self._local_search(run, x0)
+            yield from self._first_local_search(run, x0, budget, gradient_cost)
             if use_homotopy and self.left > SECOND_HOMOTOPY_MIN_GRADIENTS * gradient_cost:
                 share = SECOND_HOMOTOPY_SHARE if "restarts" in enabled else 1 - RUGGED_LOCAL_SHARE
                 end = yield from self._homotopy(run, x0, self.t1, int(share * self.left))
@@ -221,6 +279,88 @@ class Portfolio:
             hops = basin_hops.after(hops, hop, found.x, found.fun, cost=before - self.left, converged=bool(found.note))
         return hops
 
+    def _first_local_search(
+        self, run: Run, x0: NDArray[Any], budget: int, gradient_cost: int
+    ) -> Generator[Request, Any, None]:
+        """Search from x0. If that slows down, let a homotopy from there have the rest of a small budget."""
+        may_slow = (
+            x0.size >= SLOWDOWN_MIN_VARIABLES
+            and SLOWDOWN_MIN_GRADIENTS * gradient_cost <= budget < SLOWDOWN_MAX_GRADIENTS * gradient_cost
+            and "homotopy" in self.enabled
+            and not run.has_gradients
+        )
+        found = yield from self._local_search(run, x0, ends_if_slow=may_slow)
+        if may_slow and not found.note and self.left > gradient_cost:
+            evals = int((1 - RUGGED_LOCAL_SHARE) * self.left)
+            yield from self._homotopy(run, found.x, RESTART_RADIUS * self.t1, evals)
+            yield from self._local_search(run, self._lowest(run).x)
+
+    def _is_large(self, run: Run, budget: int) -> bool:
+        """Return True if covariance homotopies take part."""
+        needed = LARGE_BUDGET * learning_cost(self.config.x0.shape[1])
+        return budget >= needed and not run.has_gradients and {"covariance", "homotopy"} <= set(self.enabled)
+
+    def _minimize_at_length(self, run: Run, x0: NDArray[Any], budget: int) -> Generator[Request, Any, None]:
+        """Use a large budget. First comes what suits the landscape, with a bounded share. Then restarts compete."""
+        d, rugged = x0.size, self.landscape is Landscape.RUGGED
+        if rugged:
+            most = min(LARGE_RUGGED_EVALS_PER_SQUARE * d, LARGE_RUGGED_EVALS_PER_VARIABLE) * d
+            yield from self._homotopy(run, x0, self.t1, min(int(LARGE_RUGGED_SHARE * budget), most))
+            yield from self._local_search(run, self._lowest(run).x, int(RUGGED_LOCAL_MAX_SHARE * budget))
+            trusted, radius = False, REFINE_RADIUS if d > GLOBAL_MAX_VARIABLES else 1.0
+        else:
+            found = yield from self._local_search(run, x0, int(LARGE_SMOOTH_SHARE * budget))
+            trusted = bool(found.note)
+            radius = REFINE_RADIUS_CONVERGED if trusted else REFINE_RADIUS
+        best = self._lowest(run)
+        if not np.isfinite(best.fun):  # f may be finite nowhere, which a homotopy finds out
+            yield from self._homotopy(run, x0, self.t1, int(LARGE_RUGGED_SHARE * self.left))
+            best = self._lowest(run)
+        # Without an incumbent, since near it the homotopy would soon be behind.
+        nothing = Incumbent(best.x, np.inf, False)
+        most = max(learning_cost(d), int(REFINE_SHARE * self.left))
+        found = yield from self._covariance(run, best.x, radius * self.t1, default_samples(d), nothing, most)
+        if "restarts" in self.enabled:
+            yield from self._race(run, found, trusted=trusted)
+
+    def _race(self, run: Run, found: PhaseOutcome, *, trusted: bool) -> Generator[Request, Any, None]:
+        """Restart until the budget is spent. `found` is the outcome of the first covariance homotopy.
+
+        `trusted`: local searches converge, so they get more at first.
+        """
+        self.restarting = True
+        race, best, idle = restarts.begin(self.config.x0.shape[1], trusted=trusted), self._lowest(run), 0
+        settled_at = np.inf  # lowest value at which a covariance homotopy has converged
+        while self.left > 0 and idle < len(Kind):
+            if found.phase == "covariance" and CovarianceEnd(found.note).settled:
+                settled_at = min(settled_at, found.fun)
+            kind, left = race.next(self.left), self.left
+            incumbent = Incumbent(best.x, best.fun, settled_at <= best.fun)
+            found = yield from self._restart(run, kind, race.count[Kind.GROWING], incumbent)
+            now = self._lowest(run)
+            race = race.after(kind, left - self.left, improved=best.fun - now.fun > MIN_GAIN * abs(best.fun))
+            best, idle = now, idle + 1 if self.left == left else 0
+
+    def _restart(self, run: Run, kind: Kind, growths: int, best: Incumbent) -> Generator[Request, Any, PhaseOutcome]:
+        """Run one restart, after this number of restarts of the kind GROWING."""
+        d = best.x.size
+        if kind is Kind.HOMOTOPY:
+            end = yield from self._homotopy(run, best.x, RESTART_RADIUS * self.t1, min(self.left, learning_cost(d)))
+            if (lowest := self._lowest(run)).fun < best.fun:
+                return (yield from self._local_search(run, lowest.x, self._race_share(d)))
+            return end
+        x = best.x if kind is Kind.NEAR else self._random_points(1)[0]
+        if kind is Kind.LOCAL_SEARCH:
+            return (yield from self._local_search(run, x, self._race_share(d)))
+        rng = np.random.default_rng([*self.config.keys[0], len(self.log.outcomes), RESTART_STREAM])
+        samples = restarts.choose_samples(kind, d, growths, self.left, rng)
+        radius = restarts.choose_radius(kind, rng)
+        return (yield from self._covariance(run, x, radius * self.t1, samples, best))
+
+    def _race_share(self, d: int) -> int:
+        """Return the maximum evaluations of a restart of a local search."""
+        return min(self.left, max(int(RACE_SHARE * self.left), RACE_MIN_GRADIENTS * (d + 1)))
+
     @property
     def landscape(self) -> Landscape | None:
         """Landscape of f, if it was checked."""
@@ -251,6 +391,7 @@ class Portfolio:
             "homotopy": ("homotopy", "homotopies"),
             "local_search": ("local search", "local searches"),
             "basin_hops": ("basin hop", "basin hops"),
+            "covariance": ("covariance homotopy", "covariance homotopies"),
         }
         counted = ((self._count(phase), names) for phase, names in words.items())
         done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
@@ -347,12 +488,34 @@ class Portfolio:
         self.until = run.state.k + T
         return True
 
-    def _local_search(self, run: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
-        """Search locally from x, with at most all evaluations that are left."""
+    def _covariance(
+        self, run: Run, x: NDArray[Any], t: float, samples: int, incumbent: Incumbent, evals: int | None = None
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a homotopy that learns a full metric. It ends by itself, or after `evals` evaluations."""
+        self.phase = "covariance"
+        config = self.config
+        rng = np.random.default_rng([*config.keys[0], len(self.log.outcomes), COVARIANCE_STREAM])
+        space = SampleSpace(x=x, t=t, widths=config.widths.astype(float), box=config.box, dtype=config.dtype)
+        budget = self.left if evals is None else min(evals, self.left)
+
+        def search() -> Evaluating[PhaseOutcome]:
+            found = yield from covariance_homotopy(space, budget, incumbent, samples=samples, t1=self.t1, rng=rng)
+            return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
+
+        return (yield from self._run_phase(run, search()))
+
+    def _local_search(
+        self, run: Run, x: NDArray[Any], evals: int | None = None, *, ends_if_slow: bool = False
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search locally from x, with at most `evals` evaluations, or all that are left.
+
+        With `ends_if_slow` it ends once it has slowed down.
+        """
+        budget = self.left if evals is None else min(evals, self.left)
         region, incumbent = self._region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
         gradients, policy = run.has_gradients, self.config.step.on_nonfinite
-        search = local_search(region, self.left, incumbent, gradients=gradients, on_nonfinite=policy)
-        return (yield from self._run_search(run, search))
+        search = local_search(region, budget, incumbent, gradients=gradients, on_nonfinite=policy)
+        return (yield from self._run_search(run, end_if_slow(search, budget) if ends_if_slow else search))
 
     def _wide_search(
         self,

@@ -18,7 +18,7 @@ from slgh.engine.checkpoint import Checkpoint
 from slgh.method import Method
 from slgh.protocols import Array, Oracle, Watch
 
-PHASES = ("landscape", "homotopy", "local_search", "restarts", "basin_hops")
+PHASES = ("landscape", "homotopy", "local_search", "restarts", "basin_hops", "covariance")
 """Phases of "auto". A checkpoint identifies a phase by its position here."""
 
 MAX_SAMPLES = 2**31

@@ -48,7 +48,12 @@ def draw_runs(left: Axes, right: Axes, runs: Sequence[RunCurves]) -> None:
     right.set(xlabel="iteration $k$", ylabel="$t_k$")
 
 
-PHASE_NAMES = {"homotopy": "homotopy", "local_search": "local search", "restarts": "restarts"}
+PHASE_NAMES = {
+    "homotopy": "homotopy",
+    "local_search": "local search",
+    "covariance": "covariance homotopy",
+    "restarts": "restarts",
+}
 """Names of the phases of "auto" in legends."""
 
 CIRCLES = 8

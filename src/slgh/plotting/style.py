@@ -54,7 +54,12 @@ SAME_METHOD = {
 }
 """Other names of the methods of `METHOD_COLORS`."""
 
-PHASE_COLORS = {"homotopy": METHOD_COLORS["auto"], "local_search": "#E69F00", "restarts": "#8A8A8A"}
+PHASE_COLORS = {
+    "homotopy": METHOD_COLORS["auto"],
+    "local_search": "#E69F00",
+    "covariance": "#009E73",
+    "restarts": "#8A8A8A",
+}
 """Color of each phase of "auto", for its part of the path and its part of the curves."""
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), "-")
