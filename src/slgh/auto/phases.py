@@ -1,0 +1,369 @@
+"""The phases of "auto": each runs a homotopy or a search of one kind within the budget, logs it, and can be resumed.
+
+The engine does the evaluations and the iterations. The plans in `plans/` decide which phase comes next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Generator
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slgh.auto.basin_hops import Hops
+from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
+from slgh.auto.defaults import choose_pace
+from slgh.auto.evaluation import Evaluating, Evaluation
+from slgh.auto.hop_search import hop_search
+from slgh.auto.landscape import Landscape, check_landscape
+from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
+from slgh.auto.replay_log import PhaseOutcome, ReplayLog
+from slgh.auto.slowdown import end_if_slow
+from slgh.auto.wide_search import FIRST_RADIUS, wide_search
+from slgh.engine.arguments import PHASES
+from slgh.engine.checkpoint import Arrays
+from slgh.engine.config import RunConfig
+from slgh.engine.requests import Request
+from slgh.engine.run import Run
+from slgh.engine.termination import Status, first_counters
+from slgh.result import Phase
+from slgh.schedules import Budget
+from slgh.updates import ScaleFree
+
+MAX_RETREATS = 3
+"""A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""
+
+REGION_RADIUS = 1.6
+"""Standard deviation of random points per variable, in units of t1, if there are no bounds. They are then about as far
+away as uniform points of a box, of which t1 is a quarter."""
+
+PLAN_STREAM, COVARIANCE_STREAM = 1, 2
+"""Numbers of the random streams of a phase. The random points of the region have none."""
+
+
+class HomotopyEnd(IntEnum):
+    """End of a homotopy, in the `note` of its outcome. A checkpoint holds these numbers."""
+
+    NONFINITE = -1
+    """It met no usable value, even from smaller t."""
+    NO_ITERATION = 0
+    """The budget allowed none."""
+    COMPLETED = 1
+
+
+class Phases:
+    """The phases of one run of "auto", and what they have found so far. Their state is saved in checkpoints."""
+
+    def __init__(self, config: RunConfig) -> None:
+        assert config.phases is not None
+        self.config = config
+        self.enabled = config.phases
+        """Phases that may run."""
+        self.t1 = float(config.t1[0])
+        self.log = ReplayLog()
+        self.phase = ""
+        """Current phase: a homotopy, a local search, or neither."""
+        self.until: int | None = None
+        """Last iteration of the current homotopy."""
+        self.retreats = 0
+        """Number of times that the current homotopy has started again, at a smaller t."""
+        self.left = 0
+        """Evaluations left after the last phase."""
+        self.spare = 0
+        """Evaluations reserved for the final value that phases may use, since they will know the value."""
+        self.restarting = False
+        """True after the phases from x0 and from the end of their homotopy."""
+        self._ended: list[tuple[str, int]] = []
+        """Name of each phase that has ended, and the iterations until then."""
+
+    @property
+    def x0(self) -> NDArray[Any]:
+        """The start, (d,)."""
+        return np.asarray(self.config.x0[0].astype(float))
+
+    @property
+    def landscape(self) -> Landscape | None:
+        """Landscape of f, if it was checked."""
+        return next((Landscape(o.note) for o in self.log.outcomes if o.phase == "landscape"), None)
+
+    @property
+    def noisy(self) -> bool:
+        """True if f has returned different values at the same point."""
+        return self.landscape is Landscape.NOISY
+
+    @property
+    def homotopies(self) -> int:
+        """Number of homotopies so far."""
+        return self._count("homotopy")
+
+    def _count(self, phase: str) -> int:
+        """Count the phases of this name, including the current one, but no homotopies that did not fit."""
+        ended = sum(
+            o.phase == phase and (phase != "homotopy" or o.note != HomotopyEnd.NO_ITERATION) for o in self.log.outcomes
+        )
+        return ended + (self.phase == phase)
+
+    @property
+    def story(self) -> str:
+        """Observations and phases so far, for the message."""
+        seen = "" if self.landscape is None else f"f looked {self.landscape.name.lower()}"
+        words = {
+            "homotopy": ("homotopy", "homotopies"),
+            "local_search": ("local search", "local searches"),
+            "basin_hops": ("basin hop", "basin hops"),
+            "covariance": ("covariance homotopy", "covariance homotopies"),
+        }
+        counted = ((self._count(phase), names) for phase, names in words.items())
+        done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
+        return ": ".join(filter(None, (seen, done)))
+
+    @property
+    def unit(self) -> NDArray[Any]:
+        """Unit of length of a local search, (d,)."""
+        return UNIT * self.t1 * self.config.widths
+
+    def region(self, x: NDArray[Any]) -> SearchRegion:
+        """Return the region of a local search from x."""
+        config = self.config
+        low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
+        if config.box is not None:
+            low, high = config.box.low.astype(float), config.box.high.astype(float)
+        return SearchRegion(x=np.asarray(x, float), unit=self.unit, low=low, high=high, dtype=config.dtype)
+
+    def use_reserve(self) -> None:
+        """Let phases use the evaluations reserved for the final value, since they will know that value."""
+        self.spare = self.config.reserve
+
+    def rng(self, *stream: int) -> np.random.Generator:
+        """Return random numbers that differ from phase to phase, and from stream to stream."""
+        return np.random.default_rng([*self.config.keys[0], len(self.log.outcomes), *stream])
+
+    def random_points(self, n: int) -> NDArray[Any]:
+        """Draw n points (n, d) around x0, uniformly between bounds. The points differ from phase to phase."""
+        config, x0 = self.config, self.x0
+        rng = self.rng()
+        largest = float(np.finfo(config.dtype).max)
+        far = np.clip(x0 + REGION_RADIUS * self.t1 * rng.standard_normal((n, x0.size)), -largest, largest)
+        if config.box is None:
+            return np.asarray(far)
+        low, high = config.box.low.astype(float), config.box.high.astype(float)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        width = np.where(bounded, high, 0.0) - np.where(bounded, low, 0.0)
+        share = rng.random((n, x0.size))
+        within = np.where(bounded, low, 0.0) + share * width
+        within = np.where(np.isfinite(within), within, (1 - share) * low + share * high)  # the width may overflow
+        return np.asarray(np.where(bounded, within, np.clip(far, low, high)))
+
+    def lowest(self, run: Run) -> PhaseOutcome:
+        """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
+        if (skipped := self._skip_phase()) is not None:
+            return skipped
+        best = run.state.full
+        return self._end_phase(run, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
+
+    def check_landscape(self, run: Run, lines: int) -> Generator[Request, Any, PhaseOutcome]:
+        """Check along this many lines if f is smooth, rugged or noisy."""
+
+        def phase() -> Evaluating[PhaseOutcome]:
+            eps = float(np.finfo(self.config.dtype).eps)
+            landscape = yield from check_landscape(self.x0, self.random_points(lines), eps)
+            return PhaseOutcome("landscape", self.x0, np.inf, int(landscape))
+
+        return (yield from self._run_phase(run, phase()))
+
+    def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Request, Any, PhaseOutcome]:
+        """Shrink t while descending in x, with at most `evals` evaluations. Return the end point, and f there."""
+        if (skipped := self._skip_phase()) is not None:
+            return skipped
+        kept = self.left - evals  # for later phases
+        while True:
+            # `until` is set if the run was resumed in the middle of this homotopy.
+            if self.until is None and not self._begin_homotopy(run, x, t, evals):
+                return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NO_ITERATION))
+            self.phase = "homotopy"
+            status = yield from run.iterate_until(self.until or 0)
+            if status is Status.RUNNING:
+                break
+            found_nothing = not np.isfinite(run.state.full.f_best[0])
+            if status is not Status.NONFINITE or (self.retreats == MAX_RETREATS and found_nothing):
+                run.stop(status)
+            run.revive()
+            if self.retreats == MAX_RETREATS:
+                return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NONFINITE))
+            self.retreats += 1
+            self.until, t, evals = None, float(run.state.full.t[0]) / 10, run.left - kept
+        end = self.config.inside(run.state.full.x)[0].astype(float)
+        if self.noisy or run.left + self.config.reserve < 1:
+            return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
+        return (yield from self._run_phase(run, _value_at(end)))
+
+    def _begin_homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
+        """Begin a homotopy from x and t with at most `evals` evaluations. Return False if they allow no iteration."""
+        method, full = self.config.step.method, run.state.full
+        T = evals // method.oracle.cost(True, self.config.step.ctx)
+        if T < 1:
+            return False
+        schedule, update = method.schedule, method.update
+        # The parts of "auto", since phases are not for swapped ones.
+        assert isinstance(schedule, Budget)
+        assert isinstance(update, ScaleFree)
+        fall = schedule.fall if "fall" in self.config.given else None
+        if schedule.t_end is not None:
+            fall = min(1.0, schedule.t_end / t)
+        pace = choose_pace(method.oracle, x.size, T, fall)
+        if "alpha" not in self.config.given:
+            update = dataclasses.replace(update, alpha=pace.alpha)
+        schedule = dataclasses.replace(schedule, fall=pace.fall, t_end=None, iterations=T)
+        first, start = np.full_like(full.t, t), np.asarray(x, full.x.dtype)[None]
+        run.restart(
+            x=start,
+            t=first,
+            schedule=schedule.init(first, np.minimum(full.floor, first), np),
+            update=update.init(start, np),
+            counters=first_counters(first, np),
+        )
+        self.until = run.state.k + T
+        return True
+
+    def covariance(
+        self, run: Run, x: NDArray[Any], t: float, samples: int, incumbent: Incumbent, evals: int | None = None
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a homotopy that learns a full metric. It ends by itself, or after `evals` evaluations."""
+        self.phase = "covariance"
+        config = self.config
+        space = SampleSpace(x=x, t=t, widths=config.widths.astype(float), box=config.box, dtype=config.dtype)
+        rng = self.rng(COVARIANCE_STREAM)
+        budget = self.left if evals is None else min(evals, self.left)
+
+        def search() -> Evaluating[PhaseOutcome]:
+            found = yield from covariance_homotopy(space, budget, incumbent, samples=samples, t1=self.t1, rng=rng)
+            return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
+
+        return (yield from self._run_phase(run, search()))
+
+    def local_search(
+        self, run: Run, x: NDArray[Any], evals: int | None = None, *, ends_if_slow: bool = False
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search locally from x, with at most `evals` evaluations, or all that are left.
+
+        With `ends_if_slow` it ends once it has slowed down.
+        """
+        budget = self.left if evals is None else min(evals, self.left)
+        region, incumbent = self.region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
+        gradients, policy = run.has_gradients, self.config.step.on_nonfinite
+        search = local_search(region, budget, incumbent, gradients=gradients, on_nonfinite=policy)
+        return (yield from self._run_search(run, end_if_slow(search, budget) if ends_if_slow else search))
+
+    def wide_search(
+        self,
+        run: Run,
+        x: NDArray[Any],
+        lowest: PhaseOutcome | None,
+        *,
+        radius: float = FIRST_RADIUS,
+        start_value: float | None = None,
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search from x on quadratic models in a wide trust region, with at most all evaluations that are left."""
+        incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
+        policy = self.config.step.on_nonfinite
+        search = wide_search(
+            self.region(x), self.left, incumbent, radius=radius, start_value=start_value, on_nonfinite=policy
+        )
+        return (yield from self._run_search(run, search))
+
+    def hop_search(
+        self,
+        run: Run,
+        x: NDArray[Any],
+        hops: Hops | None = None,
+        level: float | None = None,
+        name: str = "local_search",
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Search locally from x with gradients. Given `hops`, stop early unless f gets below `level`."""
+        policy = self.config.step.on_nonfinite
+        limits: dict[str, float] = {}
+        if hops is not None:
+            limits = {"level": hops.current.fun if level is None else level, "best": hops.best.fun, "gap": hops.gap}
+        search = hop_search(self.region(x), self.left, on_nonfinite=policy, **limits)
+        return (yield from self._run_search(run, search, name))
+
+    def _run_search(
+        self, run: Run, search: Evaluating[LocalMinimum], name: str = "local_search"
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a local search as a phase of this name."""
+
+        def phase() -> Evaluating[PhaseOutcome]:
+            found = yield from search
+            return PhaseOutcome(name, found.x, found.fun, int(found.converged))
+
+        self.phase = name
+        return (yield from self._run_phase(run, phase()))
+
+    def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
+        """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
+        if (skipped := self._skip_phase()) is not None:
+            return skipped
+        try:
+            evaluation = next(phase)
+            while True:
+                answer = self.log.repeated()
+                if answer is None:
+                    points, gradient, is_step, t, center = evaluation
+                    answer = yield from run.evaluate(points, gradient=gradient)
+                    self.log.append(answer)  # before `record`, which calls the user's callback
+                    run.record(points, answer, is_step=is_step, t=t, center=center)
+                evaluation = phase.send(answer)
+        except StopIteration as end:
+            return self._end_phase(run, end.value)
+        finally:
+            phase.close()
+
+    def _skip_phase(self) -> PhaseOutcome | None:
+        """Return the outcome of the next phase if it had ended in the checkpoint."""
+        outcome = self.log.skipped()
+        if outcome is not None:
+            self.left, self.phase = outcome.left, ""
+            self._note_end(outcome)
+        return outcome
+
+    def _end_phase(self, run: Run, outcome: PhaseOutcome) -> PhaseOutcome:
+        """End a phase."""
+        self.left, self.phase, self.until, self.retreats = run.left + self.spare, "", None, 0
+        outcome = outcome._replace(left=self.left, nit=run.state.k)
+        self._note_end(outcome)
+        return self.log.end(outcome)
+
+    def _note_end(self, outcome: PhaseOutcome) -> None:
+        """Note for the timeline when a phase has ended."""
+        self._ended.append(("restarts" if self.restarting else outcome.phase, outcome.nit))
+
+    def timeline(self, nit: int) -> tuple[Phase, ...]:
+        """Return the phases that have iterated, given the iterations so far; () if the ends of some are unknown."""
+        current = "restarts" if self.restarting else self.phase
+        ends = [*self._ended, (current, nit)]
+        starts = [0, *(end for _, end in ends[:-1])]
+        if min(starts) < 0:
+            return ()
+        return tuple(Phase(name, start, end) for start, (name, end) in zip(starts, ends, strict=True) if start < end)
+
+    def save(self) -> Arrays:
+        """Return the arrays that `load` continues from."""
+        return self.log.save() | {"now": np.array([-1 if self.until is None else self.until, self.retreats])}
+
+    def load(self, arrays: Arrays, d: int) -> None:
+        """Continue from the arrays of `save`, for d variables."""
+        self.log.load(arrays, d)
+        for phase, note, *_ in arrays["numbers"].tolist():
+            if PHASES[phase] == "landscape":
+                Landscape(note)  # raises ValueError if the number is invalid
+        until, self.retreats = arrays["now"].tolist()
+        self.until = None if until < 0 else until
+
+
+def _value_at(x: NDArray[Any]) -> Evaluating[PhaseOutcome]:
+    """Evaluate f at the end of a homotopy."""
+    value = float((yield Evaluation(x[None]))[0])
+    return PhaseOutcome("homotopy", x, value if np.isfinite(value) else np.inf, HomotopyEnd.COMPLETED)

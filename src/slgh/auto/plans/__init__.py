@@ -1,0 +1,1 @@
+"""Plans of "auto": which phase comes next, and how much of the budget it gets."""

@@ -1,0 +1,129 @@
+"""Plan for a large budget from values: each phase has a bounded share, and restarts compete for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from slgh.auto import restarts
+from slgh.auto.covariance import CovarianceEnd, Incumbent, default_samples, learning_cost
+from slgh.auto.landscape import Landscape
+from slgh.auto.phases import PLAN_STREAM, Phases
+from slgh.auto.plans.medium import RESTART_RADIUS, RUGGED_LOCAL_MAX_SHARE
+from slgh.auto.replay_log import PhaseOutcome
+from slgh.auto.restarts import Kind
+from slgh.engine.requests import Request
+from slgh.engine.run import Run
+
+LARGE_BUDGET = 1.5
+"""A budget is large from this many times the cost of learning a metric. Covariance homotopies then take part."""
+
+SMOOTH_SHARE = 0.35
+"""Maximum share of a large budget for the first local search of a smooth f."""
+
+RUGGED_SHARE = 0.6
+"""Maximum share of a large budget for the first homotopy of a rugged f."""
+
+RUGGED_EVALS_PER_SQUARE = 120
+"""Maximum evaluations of this homotopy, times d^2. In 2 variables it is no better than restarts, in 20 it is."""
+
+RUGGED_EVALS_PER_VARIABLE = 1000
+"""Another maximum, times d. Longer homotopies end hardly lower."""
+
+REFINE_RADIUS_CONVERGED = 1e-5
+"""First t of the covariance homotopy that follows the first local search, in units of t1, if f is smooth and the search
+has converged. If it has reached the minimum, the homotopy ends soon. If it has not, t grows again."""
+
+REFINE_RADIUS = 0.01
+"""The same if f is rugged, or the search has not converged."""
+
+GLOBAL_MAX_VARIABLES = 3
+"""In up to this many variables the first t is t1 if f is rugged: a second look at the whole region pays more than the
+last digits."""
+
+REFINE_SHARE = 0.8
+"""Maximum share of the evaluations left for this homotopy, but it gets at least the cost of learning a metric."""
+
+RACE_SHARE = 0.25
+"""Maximum share of the evaluations left for one restart of a local search, but it gets RACE_MIN_GRADIENTS."""
+
+RACE_MIN_GRADIENTS = 30
+"""Minimum budget of this local search, in gradient evaluations. Most end before."""
+
+MIN_GAIN = 1e-9
+"""A restart that lowers f by no more than this, relative to its size, has found nothing new."""
+
+
+def suits(phases: Phases, run: Run, budget: int) -> bool:
+    """Return True if covariance homotopies take part."""
+    needed = LARGE_BUDGET * learning_cost(phases.config.x0.shape[1])
+    return budget >= needed and not run.has_gradients and {"covariance", "homotopy"} <= set(phases.enabled)
+
+
+def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, None]:
+    """Use a large budget. First comes what suits the landscape, with a bounded share. Then restarts compete."""
+    d, rugged = phases.x0.size, phases.landscape is Landscape.RUGGED
+    if rugged:
+        most = min(RUGGED_EVALS_PER_SQUARE * d, RUGGED_EVALS_PER_VARIABLE) * d
+        yield from phases.homotopy(run, phases.x0, phases.t1, min(int(RUGGED_SHARE * budget), most))
+        yield from phases.local_search(run, phases.lowest(run).x, int(RUGGED_LOCAL_MAX_SHARE * budget))
+        trusted, radius = False, REFINE_RADIUS if d > GLOBAL_MAX_VARIABLES else 1.0
+    else:
+        found = yield from phases.local_search(run, phases.x0, int(SMOOTH_SHARE * budget))
+        trusted = bool(found.note)
+        radius = REFINE_RADIUS_CONVERGED if trusted else REFINE_RADIUS
+    best = phases.lowest(run)
+    if not np.isfinite(best.fun):  # f may be finite nowhere, which a homotopy finds out
+        yield from phases.homotopy(run, phases.x0, phases.t1, int(RUGGED_SHARE * phases.left))
+        best = phases.lowest(run)
+    # Without an incumbent, since near it the homotopy would soon be behind.
+    nothing = Incumbent(best.x, np.inf, False)
+    most = max(learning_cost(d), int(REFINE_SHARE * phases.left))
+    found = yield from phases.covariance(run, best.x, radius * phases.t1, default_samples(d), nothing, most)
+    if "restarts" in phases.enabled:
+        yield from _race(phases, run, found, trusted=trusted)
+
+
+def _race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Generator[Request, Any, None]:
+    """Restart until the budget is spent. `found` is the outcome of the first covariance homotopy.
+
+    `trusted`: local searches converge, so they get more at first.
+    """
+    phases.restarting = True
+    race, best, idle = restarts.begin(phases.config.x0.shape[1], trusted=trusted), phases.lowest(run), 0
+    settled_at = np.inf  # lowest value at which a covariance homotopy has converged
+    while phases.left > 0 and idle < len(Kind):
+        if found.phase == "covariance" and CovarianceEnd(found.note).settled:
+            settled_at = min(settled_at, found.fun)
+        kind, left = race.next(phases.left), phases.left
+        incumbent = Incumbent(best.x, best.fun, settled_at <= best.fun)
+        found = yield from _restart(phases, run, kind, race.count[Kind.GROWING], incumbent)
+        now = phases.lowest(run)
+        race = race.after(kind, left - phases.left, improved=best.fun - now.fun > MIN_GAIN * abs(best.fun))
+        best, idle = now, idle + 1 if phases.left == left else 0
+
+
+def _restart(
+    phases: Phases, run: Run, kind: Kind, growths: int, best: Incumbent
+) -> Generator[Request, Any, PhaseOutcome]:
+    """Run one restart, after this number of restarts of the kind GROWING."""
+    d = best.x.size
+    if kind is Kind.HOMOTOPY:
+        end = yield from phases.homotopy(run, best.x, RESTART_RADIUS * phases.t1, min(phases.left, learning_cost(d)))
+        if (lowest := phases.lowest(run)).fun < best.fun:
+            return (yield from phases.local_search(run, lowest.x, _race_share(phases, d)))
+        return end
+    x = best.x if kind is Kind.NEAR else phases.random_points(1)[0]
+    if kind is Kind.LOCAL_SEARCH:
+        return (yield from phases.local_search(run, x, _race_share(phases, d)))
+    rng = phases.rng(PLAN_STREAM)
+    samples = restarts.choose_samples(kind, d, growths, phases.left, rng)
+    radius = restarts.choose_radius(kind, rng)
+    return (yield from phases.covariance(run, x, radius * phases.t1, samples, best))
+
+
+def _race_share(phases: Phases, d: int) -> int:
+    """Return the maximum evaluations of a restart of a local search."""
+    return min(phases.left, max(int(RACE_SHARE * phases.left), RACE_MIN_GRADIENTS * (d + 1)))
