@@ -169,6 +169,12 @@ def test_each_end_has_its_reason() -> None:
     assert {end: found.end for end, (found, _, _) in ends.items()} == {end: end for end in ends}
 
 
+@pytest.mark.parametrize("bounds", [None, [(0, None)] * 2, [(None, None), (0, 5)]])
+def test_a_function_without_a_minimum_ends_it_unless_all_variables_are_bounded(bounds: Any) -> None:
+    found, _, _ = run(lambda x: -np.log1p(np.sum(np.abs(x), axis=-1)), 2, 10_000, x=1.0, bounds=bounds)
+    assert found.end is CovarianceEnd.DIVERGED
+
+
 def test_a_hopeless_start_is_left_soon() -> None:
     lost = run(sphere, 5, 20_000, incumbent=Incumbent(np.full(5, 50.0), -10.0, False))
     alone = run(sphere, 5, 20_000)

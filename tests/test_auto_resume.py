@@ -33,6 +33,7 @@ from auto_cases import (
 from cases import Stopper, noting
 from slgh.engine import checkpoint
 from slgh.engine import run as loop
+from slgh.engine.arguments import PHASES
 
 
 def everywhere(fun: Point) -> list[int]:
@@ -240,3 +241,16 @@ def test_ask_and_tell_is_continued(tmp_path: Path) -> None:
         del opt
         again = slgh.Optimizer(START, checkpoint=tmp_path / f"{asked}.npz", **options)
         assert_same_run(tell_all(again, valley), uninterrupted(valley))
+
+
+def test_a_checkpoint_whose_phases_are_others_is_refused(tmp_path: Path) -> None:
+    """A version with another plan must not take the outcome of one phase for that of another."""
+    file = tmp_path / "run.npz"
+    with pytest.raises(Stopper):
+        resumable(Counted(waves, 500, Stopper), checkpoint=file)
+    meta, arrays = checkpoint.read(file) or pytest.fail("there is no file")
+    (key,) = (name for name in arrays if name.endswith("numbers"))
+    arrays[key][0, 0] = PHASES.index("restarts")
+    checkpoint.write(file, meta, arrays)
+    with pytest.raises(ValueError, match="of another version of slgh: its next phase is 'restarts', not 'landscape'"):
+        resumable(waves, checkpoint=file)

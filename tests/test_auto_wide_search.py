@@ -60,6 +60,11 @@ def test_without_restarts_the_plan_is_that_of_larger_budgets(phases: Any) -> Non
     assert small(waves, phases=phases).history["t"].any() or "1 local search" in small(waves, phases=phases).message
 
 
+def test_declared_noise_excludes_this_plan() -> None:
+    run = slgh.minimize(lambda x: float(np.sum(x**2)), np.ones(3), max_evals=200, seed=0, noise=0.1)
+    assert "homotop" in run.message
+
+
 def test_the_start_is_evaluated_once() -> None:
     run = small(valley)
     assert not (run.history["x"] == X0).all(axis=1).any(), "the steps are the other points"

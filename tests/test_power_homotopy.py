@@ -70,6 +70,15 @@ def test_a_large_power_picks_the_lowest_sample() -> None:
     np.testing.assert_allclose(seen.g[0], grad(points)[np.argmin(fun(points))], rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_power_that_overflows_picks_the_lowest_sample(dtype: Any) -> None:
+    options: dict[str, Any] = {"t1": 1.0, "t_end": 1e-8, "sharpness": 1.0, "growth": 60.0, "gamma": 0.5, "max_iter": 30}
+    options.pop("t_end")
+    run = slgh.minimize(fun, starts(1)[0].astype(dtype), method="zopower_hp", seed=0, **options)
+    assert run.success
+    assert np.isfinite(run.x).all()
+
+
 @pytest.mark.parametrize("of", ["fun", "grad"])
 @pytest.mark.parametrize("chunk", [D, 100])
 def test_a_bad_sample_has_no_weight(of: str, chunk: int) -> None:

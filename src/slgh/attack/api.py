@@ -120,9 +120,10 @@ def attack(
         Norm of the distance that "auto" minimizes: "l2", the default, or "linf", the largest change of a pixel. With
         `eps`, in the units of the pixels, only an image within that distance is a success. None by default.
     starts
-        Images (B, ...) that the model misclassifies or sees as the target, for "auto". With them every attack
-        succeeds: from scores they are a fallback, with `outputs="labels"` the walk starts there. None, the default: for
-        labels the nearest such one among `images`, or random noise.
+        Images (B, ...) that the model misclassifies or sees as the target, for "auto". From scores, the walk also tries
+        points between them and the originals, until it reaches the boundary. With `outputs="labels"` it starts from
+        them. So the attack succeeds if the start is within `eps` and has a clear margin. None, the default: for labels
+        the nearest such one among `images`, or random noise.
     method
         "auto", the default, needs no parameters. It chooses the number and the length of its probes from the size of
         the images and `max_queries`. Or any method of `slgh.METHODS`: `params` are its hyperparameters, as in

@@ -12,6 +12,10 @@ Floats: TypeAlias = NDArray[np.float64]
 """Phases compute in double precision, whatever the dtype of x0."""
 
 
+MAX_REQUEST_NUMBERS = 1 << 22
+"""Maximum number of array elements in one request."""
+
+
 class Evaluation(NamedTuple):
     """Evaluations that a phase needs."""
 

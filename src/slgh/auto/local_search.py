@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.auto import model_search
-from slgh.auto.evaluation import Evaluating, Evaluation, Floats
+from slgh.auto.evaluation import MAX_REQUEST_NUMBERS, Evaluating, Evaluation, Floats
 from slgh.auto.quasi_newton import lbfgsb
 from slgh.engine import bad_values
 
@@ -47,9 +47,6 @@ too long, which it then shortens, is better than one that is too short."""
 
 ROUGH_TOLERANCE = 1e-9
 """A search that is not below the incumbent stops if a step changes f by less than this, relative to its size."""
-
-MAX_REQUEST_NUMBERS = 1 << 22
-"""Maximum number of array elements in one request."""
 
 
 class LocalMinimum(NamedTuple):

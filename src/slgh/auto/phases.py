@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh import checks
 from slgh.auto.basin_hops import Hops
 from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
 from slgh.auto.defaults import choose_pace
@@ -159,7 +160,7 @@ class Phases:
 
     def lowest(self, run: Run) -> PhaseOutcome:
         """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
-        if (skipped := self._skip_phase()) is not None:
+        if (skipped := self._skip_phase("restarts")) is not None:
             return skipped
         best = run.state.full
         return self._end_phase(run, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
@@ -172,11 +173,11 @@ class Phases:
             landscape = yield from check_landscape(self.x0, self.random_points(lines), eps)
             return PhaseOutcome("landscape", self.x0, np.inf, int(landscape))
 
-        return (yield from self._run_phase(run, phase()))
+        return (yield from self._run_phase(run, phase(), "landscape"))
 
     def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Request, Any, PhaseOutcome]:
         """Shrink t while descending in x, with at most `evals` evaluations. Return the end point, and f there."""
-        if (skipped := self._skip_phase()) is not None:
+        if (skipped := self._skip_phase("homotopy")) is not None:
             return skipped
         kept = self.left - evals  # for later phases
         while True:
@@ -198,7 +199,7 @@ class Phases:
         end = self.config.inside(run.state.full.x)[0].astype(float)
         if self.noisy or run.left + self.config.reserve < 1:
             return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
-        return (yield from self._run_phase(run, _value_at(end)))
+        return (yield from self._run_phase(run, _value_at(end), "homotopy"))
 
     def _begin_homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
         """Begin a homotopy from x and t with at most `evals` evaluations. Return False if they allow no iteration."""
@@ -242,7 +243,7 @@ class Phases:
             found = yield from covariance_homotopy(space, budget, incumbent, samples=samples, t1=self.t1, rng=rng)
             return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
 
-        return (yield from self._run_phase(run, search()))
+        return (yield from self._run_phase(run, search(), "covariance"))
 
     def local_search(
         self, run: Run, x: NDArray[Any], evals: int | None = None, *, ends_if_slow: bool = False
@@ -266,7 +267,7 @@ class Phases:
         radius: float = FIRST_RADIUS,
         start_value: float | None = None,
     ) -> Generator[Request, Any, PhaseOutcome]:
-        """Search from x on quadratic models in a wide trust region, with at most all evaluations that are left."""
+        """Search from x on quadratic models in a wide trust region, with the evaluations that are left."""
         incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
         policy = self.config.step.on_nonfinite
         search = wide_search(
@@ -300,11 +301,11 @@ class Phases:
             return PhaseOutcome(name, found.x, found.fun, int(found.converged))
 
         self.phase = name
-        return (yield from self._run_phase(run, phase()))
+        return (yield from self._run_phase(run, phase(), name))
 
-    def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome]) -> Generator[Request, Any, PhaseOutcome]:
+    def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome], name: str) -> Generator[Request, Any, PhaseOutcome]:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
-        if (skipped := self._skip_phase()) is not None:
+        if (skipped := self._skip_phase(name)) is not None:
             return skipped
         try:
             evaluation = next(phase)
@@ -321,9 +322,14 @@ class Phases:
         finally:
             phase.close()
 
-    def _skip_phase(self) -> PhaseOutcome | None:
-        """Return the outcome of the next phase if it had ended in the checkpoint."""
+    def _skip_phase(self, name: str) -> PhaseOutcome | None:
+        """Return the outcome of the next phase, which has this name, if it had ended in the checkpoint."""
         outcome = self.log.skipped()
+        if outcome is not None and outcome.phase != name:
+            raise checks.ArgumentValueError(
+                f"`checkpoint` is of another version of slgh: its next phase is {outcome.phase!r}, not {name!r}. "
+                "Continue it with that version, or start again with another file."
+            )
         if outcome is not None:
             self.left, self.phase = outcome.left, ""
             self._note_end(outcome)

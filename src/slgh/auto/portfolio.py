@@ -1,6 +1,7 @@
 """The Strategy of "auto" for a single problem: it checks the landscape and chooses a plan.
 
-The plan depends on the budget, on the landscape, and on whether there are gradients. A noisy f gets no local search.
+The plan depends on the budget, on the landscape, and on whether there are gradients. An f that the check finds noisy
+gets no local search. A budget that allows no landscape check gets no noise check either.
 """
 
 from __future__ import annotations

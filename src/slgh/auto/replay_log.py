@@ -18,7 +18,7 @@ class PhaseOutcome(NamedTuple):
     x: Floats
     fun: float
     note: int = 0
-    """For "landscape" a Landscape, for "homotopy" a HomotopyEnd. For "local_search" 1 if it converged, else 0."""
+    """A Landscape, HomotopyEnd or CovarianceEnd, as a number. For searches and hops 1 if they converged, else 0."""
     left: int = 0
     """Evaluations left after the phase."""
     nit: int = -1

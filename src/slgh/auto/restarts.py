@@ -2,9 +2,9 @@
 
 Two of the kinds are those of BIPOP-CMA-ES (Hansen, *Benchmarking a BI-population CMA-ES on the BBOB-2009 function
 testbed*, GECCO 2009): ever more samples from t1, which see the global structure, and few samples from random radii,
-which find narrow basins. The kind that would have the fewest evaluations per credit after its next restart is next. A
-kind that finds a lower point earns credit, and one that does not loses some. So what makes progress gets more, and what
-does not costs a bounded share.
+which find narrow basins. The next restart is of the kind with the fewest evaluations per credit, counting those that it
+is expected to take. Credit grows when a kind finds a lower point, and falls when it does not. So what makes progress
+gets more, and what does not costs a bounded share.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import TypeVar
 import numpy as np
 
 from slgh.auto.covariance import default_samples, learning_cost
+from slgh.auto.evaluation import MAX_REQUEST_NUMBERS
 
 T = TypeVar("T")
 
 MAX_CREDIT = 4.0
 """Maximum share of a kind, relative to one that has found nothing."""
 
-SUCCESS, FAILURE = 2.0, 0.7
+CREDIT_GROWTH, CREDIT_DECAY = 2.0, 0.7
 """Factors of the credit of a kind that has found a lower point, or has not."""
 
 TRUSTED_CREDIT = 4.0
@@ -84,7 +85,7 @@ class Race:
         """Return the state after a restart that took `evals` evaluations. It `improved` if it found a lower point."""
         # One that takes no evaluations counts as well, since the others must have their turn.
         evals = max(evals, 1)
-        credit = self.credit[kind] * (SUCCESS if improved else FAILURE)
+        credit = self.credit[kind] * (CREDIT_GROWTH if improved else CREDIT_DECAY)
         return Race(
             _set(self.spent, kind, self.spent[kind] + evals),
             _set(self.credit, kind, min(MAX_CREDIT, max(1 / MAX_CREDIT, credit))),
@@ -123,7 +124,7 @@ def _first_doublings(d: int) -> int:
 def choose_samples(kind: Kind, d: int, growths: int, left: int, rng: np.random.Generator) -> int:
     """Return the number of samples per iteration, if `growths` restarts of the kind GROWING have begun."""
     least = default_samples(d)
-    largest = max(least, left // MIN_ITERATIONS)
+    largest = max(least, min(left // MIN_ITERATIONS, MAX_REQUEST_NUMBERS // d))
     grown = least << min(growths + _first_doublings(d), MAX_DOUBLINGS)
     if kind is Kind.GROWING:
         return min(grown, largest)

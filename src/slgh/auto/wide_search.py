@@ -2,7 +2,7 @@
 
 A wide region sees the slope of f beneath ripples, and one search costs little more for it. So a small budget has no
 landscape check and no homotopy. It has several such searches: one from x0, then others from points near the lowest one
-and from random points. An early end at a large radius shows which of the others can pay.
+and from random points. Those that cannot get below the lowest point end early, at a large radius.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FIRST_RADIUS = 3.0
 HOP_RADIUS = 1.5
 """First radius from points near the lowest one."""
 
-HOP = 1.0
+HOP_SPREAD = 1.0
 """Standard deviation of these points per variable, in the same unit."""
 
 ROUGH_RADIUS = 1e-2
@@ -109,7 +109,7 @@ def _run(
 def _is_promising(f: SearchObjective, state: SearchState, incumbent: LocalMinimum) -> bool:
     """Return True if the search can still get below the incumbent.
 
-    The values of the interpolation points show how much f varies within the present radius.
+    The values of the interpolation points show how much f varies within the current radius.
     """
     if f.fun < incumbent.fun:
         return True

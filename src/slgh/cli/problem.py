@@ -84,7 +84,7 @@ class GivenProblem:
         """Return the arguments of `slgh.minimize` that this method needs: values, a gradient or a closed form."""
         asked = oracle or METHODS[method].oracle
         either = method in SCALE_FREE and oracle is None
-        first_order = either or getattr(ORACLES.get(asked), "asks", "values") != "values"
+        first_order = either or (asked in ORACLES and ORACLES[asked].asks != "values")
         if self.values is None or (first_order and self.closed is not None):
             return {"fun": self.closed}
         if first_order and not either:

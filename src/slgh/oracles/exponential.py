@@ -137,8 +137,8 @@ class ProgressiveExponential(Exponential):
     Notes
     -----
     The paper lets N grow and :math:`\sigma` (here t) fall along the run, and uses gradients of f: that is
-    `progressive_gradient`. This oracle is its counterpart from values. The paper's exact sequences of N and sigma were
-    not at hand; the power law in t is ours.
+    `progressive_gradient`. This oracle is its counterpart from values. Only the abstract
+    of the paper was available, so the power law in t is slgh's choice.
 
     References
     ----------
@@ -161,7 +161,8 @@ class ProgressiveExponential(Exponential):
     def _power(self, t: Array, state: Leaves, xp: Any) -> tuple[Any, Leaves]:
         (t1,) = state  # 0 before the first iteration
         t1 = xp.where(t1 > 0, t1, t)
-        return (self.sharpness * (t1 / t) ** self.growth)[:, None], (t1,)
+        N = xp.clip(self.sharpness * (t1 / t) ** self.growth, max=float(xp.finfo(t.dtype).max))
+        return N[:, None], (t1,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ class ProgressiveGradient(ProgressiveExponential):
 
     Notes
     -----
-    The paper's exact sequences of N and sigma (here t) were not at hand; the power law in t is ours.
+    Only the abstract of the paper was available, so the power law in t (the paper's sigma) is slgh's choice.
 
     References
     ----------

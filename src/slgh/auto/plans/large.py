@@ -11,7 +11,7 @@ from slgh.auto import restarts
 from slgh.auto.covariance import CovarianceEnd, Incumbent, default_samples, learning_cost
 from slgh.auto.landscape import Landscape
 from slgh.auto.phases import PLAN_STREAM, Phases
-from slgh.auto.plans.medium import RESTART_RADIUS, RUGGED_LOCAL_MAX_SHARE
+from slgh.auto.plans.medium import RESTART_RADIUS
 from slgh.auto.replay_log import PhaseOutcome
 from slgh.auto.restarts import Kind
 from slgh.engine.requests import Request
@@ -27,10 +27,14 @@ RUGGED_SHARE = 0.6
 """Maximum share of a large budget for the first homotopy of a rugged f."""
 
 RUGGED_EVALS_PER_SQUARE = 120
-"""Maximum evaluations of this homotopy, times d^2. In 2 variables it is no better than restarts, in 20 it is."""
+"""Maximum evaluations of this homotopy, in units of d^2. In 2 variables a longer one is no better than restarts,
+in 20 it is."""
 
 RUGGED_EVALS_PER_VARIABLE = 1000
-"""Another maximum, times d. Longer homotopies end hardly lower."""
+"""Another maximum, in units of d. Longer homotopies end hardly lower."""
+
+RUGGED_LOCAL_SHARE = 0.3
+"""Maximum share of a large budget for the local search that follows this homotopy."""
 
 REFINE_RADIUS_CONVERGED = 1e-5
 """First t of the covariance homotopy that follows the first local search, in units of t1, if f is smooth and the search
@@ -40,11 +44,12 @@ REFINE_RADIUS = 0.01
 """The same if f is rugged, or the search has not converged."""
 
 GLOBAL_MAX_VARIABLES = 3
-"""In up to this many variables the first t is t1 if f is rugged: a second look at the whole region pays more than the
-last digits."""
+"""In at most this many variables, the covariance homotopy of a rugged f begins at t1. There, searching the whole region
+again lowers f more than refining the best point."""
 
 REFINE_SHARE = 0.8
-"""Maximum share of the evaluations left for this homotopy, but it gets at least the cost of learning a metric."""
+"""Maximum share of the evaluations left for this homotopy if restarts follow, but it gets at least the cost of
+learning a metric."""
 
 RACE_SHARE = 0.25
 """Maximum share of the evaluations left for one restart of a local search, but it gets RACE_MIN_GRADIENTS."""
@@ -58,17 +63,17 @@ MIN_GAIN = 1e-9
 
 def suits(phases: Phases, run: Run, budget: int) -> bool:
     """Return True if covariance homotopies take part."""
-    needed = LARGE_BUDGET * learning_cost(phases.config.x0.shape[1])
+    needed = LARGE_BUDGET * learning_cost(phases.x0.size)
     return budget >= needed and not run.has_gradients and {"covariance", "homotopy"} <= set(phases.enabled)
 
 
 def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, None]:
-    """Use a large budget. First comes what suits the landscape, with a bounded share. Then restarts compete."""
+    """Begin with the phase that suits the landscape, on a bounded share of the budget. Then let restarts compete."""
     d, rugged = phases.x0.size, phases.landscape is Landscape.RUGGED
     if rugged:
         most = min(RUGGED_EVALS_PER_SQUARE * d, RUGGED_EVALS_PER_VARIABLE) * d
         yield from phases.homotopy(run, phases.x0, phases.t1, min(int(RUGGED_SHARE * budget), most))
-        yield from phases.local_search(run, phases.lowest(run).x, int(RUGGED_LOCAL_MAX_SHARE * budget))
+        yield from phases.local_search(run, phases.lowest(run).x, int(RUGGED_LOCAL_SHARE * budget))
         trusted, radius = False, REFINE_RADIUS if d > GLOBAL_MAX_VARIABLES else 1.0
     else:
         found = yield from phases.local_search(run, phases.x0, int(SMOOTH_SHARE * budget))
@@ -80,7 +85,8 @@ def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, N
         best = phases.lowest(run)
     # Without an incumbent, since near it the homotopy would soon be behind.
     nothing = Incumbent(best.x, np.inf, False)
-    most = max(learning_cost(d), int(REFINE_SHARE * phases.left))
+    share = REFINE_SHARE if "restarts" in phases.enabled else 1.0
+    most = max(learning_cost(d), int(share * phases.left))
     found = yield from phases.covariance(run, best.x, radius * phases.t1, default_samples(d), nothing, most)
     if "restarts" in phases.enabled:
         yield from _race(phases, run, found, trusted=trusted)
@@ -92,7 +98,7 @@ def _race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Ge
     `trusted`: local searches converge, so they get more at first.
     """
     phases.restarting = True
-    race, best, idle = restarts.begin(phases.config.x0.shape[1], trusted=trusted), phases.lowest(run), 0
+    race, best, idle = restarts.begin(phases.x0.size, trusted=trusted), phases.lowest(run), 0
     settled_at = np.inf  # lowest value at which a covariance homotopy has converged
     while phases.left > 0 and idle < len(Kind):
         if found.phase == "covariance" and CovarianceEnd(found.note).settled:
@@ -101,7 +107,7 @@ def _race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Ge
         incumbent = Incumbent(best.x, best.fun, settled_at <= best.fun)
         found = yield from _restart(phases, run, kind, race.count[Kind.GROWING], incumbent)
         now = phases.lowest(run)
-        race = race.after(kind, left - phases.left, improved=best.fun - now.fun > MIN_GAIN * abs(best.fun))
+        race = race.after(kind, left - phases.left, improved=now.fun < best.fun - MIN_GAIN * abs(now.fun))
         best, idle = now, idle + 1 if phases.left == left else 0
 
 

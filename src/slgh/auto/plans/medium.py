@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any
 
@@ -87,7 +88,7 @@ def _first_local_search(phases: Phases, run: Run, budget: int, gradient_cost: in
         and not run.has_gradients
     )
     found = yield from phases.local_search(run, phases.x0, ends_if_slow=may_slow)
-    if may_slow and not found.note and phases.left > gradient_cost:
+    if may_slow and not found.note and math.isfinite(found.fun) and phases.left > gradient_cost:
         evals = int((1 - RUGGED_LOCAL_SHARE) * phases.left)
         yield from phases.homotopy(run, found.x, RESTART_RADIUS * phases.t1, evals)
         yield from phases.local_search(run, phases.lowest(run).x)

@@ -6,15 +6,15 @@ from collections.abc import Generator
 from typing import Any
 
 from slgh.auto.phases import Phases
-from slgh.auto.wide_search import HOP, HOP_RADIUS, is_small
+from slgh.auto.wide_search import HOP_RADIUS, HOP_SPREAD, is_small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 
 
 def suits(phases: Phases, run: Run) -> bool:
-    """Return True if a run from values alone has a small budget, and may use these phases."""
+    """Return True if a run from values alone has a small budget, may use these phases, and has no declared noise."""
     max_evals = phases.config.limits.max_evals or 0
-    allowed = {"local_search", "restarts"} <= set(phases.enabled)
+    allowed = {"local_search", "restarts"} <= set(phases.enabled) and "noise" not in phases.config.given
     return not run.has_gradients and allowed and is_small(max_evals, phases.x0.size)
 
 
@@ -31,7 +31,7 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
         before, n = phases.left, n + 1
         lowest = min(phases.log.outcomes, key=lambda o: o.fun)
         if n % 2:
-            hop = lowest.x + HOP * phases.unit * phases.rng().standard_normal(lowest.x.size)
+            hop = lowest.x + HOP_SPREAD * phases.unit * phases.rng().standard_normal(lowest.x.size)
             near = phases.region(lowest.x).nearest(hop)
             yield from phases.wide_search(run, near, lowest, radius=HOP_RADIUS)
         else:
