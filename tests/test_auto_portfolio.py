@@ -206,7 +206,8 @@ def test_the_homotopy_alone_is_scale_free() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"batched": True},
+        {"batched": True, "batch_size": 2},
+        {"batched": True, "max_evals": 49},
         {"values": "ranks"},
         {"max_iter": 40},
         {"update": "scale_free"},

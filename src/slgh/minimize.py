@@ -81,8 +81,9 @@ def minimize(
         t1 sqrt(d) of x0. Without bounds, a step of a local search first moves a variable by at most 10 t1. That limit
         doubles when a step cut to it has lowered f. If x0 does not show the scale (zeros, for example), pass `t1`,
         about the distance to the optimum per variable. "auto" never returns a point worse than x0, unless f is noisy:
-        then it returns the last iterate. For a batch, a stochastic fun, ranks, a `watch`, swapped parts or `max_iter`,
-        "auto" is one homotopy, which is also a method of its own: "scale_free".
+        then it returns the last iterate. In a batch, "auto" is one homotopy and one local search of each problem.
+        With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or `max_iter`, it is the homotopy alone,
+        which is also a method of its own: "scale_free".
     grad
         Gradient, called like fun, that returns (d,). If it is None, the default, functions of PyTorch and JAX arrays
         are differentiated automatically if the method needs gradients. "auto" then uses values only, unless `grad` is
@@ -143,7 +144,7 @@ def minimize(
         returns a tuple: the values, and further numbers that the watch gets at each iterate. None by default.
     batch_size
         Maximum number of problems that run at the same time. When one has ended, another takes its place. The results
-        are the same. None, the default: all problems.
+        are the same, except that "auto" has no local searches then. None, the default: all problems.
     compiled
         If None, the default, the loop is compiled if possible: into a while_loop for JAX, into a graph on CUDA. fun is
         then called during compilation only, and must do the same work in every call. `result.engine` names the loop.

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from slgh.auto.defaults import LOCAL_SEARCH_MIN_GRADIENTS
 from slgh.auto.landscape import affordable_lines
 from slgh.auto.phases import HomotopyEnd, Phases
 from slgh.auto.plans import gradients, large, medium, small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status
-
-LOCAL_SEARCH_MIN_GRADIENTS = 10
-"""Minimum budget for a local search, in gradient evaluations. With less there is the homotopy alone."""
 
 
 class Portfolio(Phases):

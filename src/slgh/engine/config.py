@@ -30,6 +30,7 @@ from slgh.engine.arguments import (
     refuse_foreign_names,
 )
 from slgh.engine.bad_values import POLICIES
+from slgh.engine.batch_search import local_method
 from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
@@ -38,6 +39,9 @@ from slgh.engine.theory_step import THEORY_NAMES, apply_theory, fill_gamma, read
 from slgh.method import SLOTS, Composition, ObjectiveTraits, read_composition, refuse_mismatch
 from slgh.oracles import Antithetic
 from slgh.protocols import Array, Oracle, Schedule
+
+LOCAL_SEARCH_REMARK = "The last {} evaluations of each problem were for a local search."
+"""Sentence for the message if "auto" has added local searches to a batch."""
 
 TAIL_START = 0.9
 """The solution of a stochastic f is the mean of the iterates after this share of the iterations."""
@@ -52,6 +56,7 @@ class Defaults(Protocol):
     ) -> Composition: ...
     def first_radius(self, x0: NDArray[Any], box: Box | None) -> NDArray[Any]: ...
     def first_widths(self, box: Box | None, d: int) -> NDArray[np.float64]: ...
+    def local_search_evals(self, budget: int, gradient_cost: int) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,8 @@ class RunConfig:
     """Maximum number of samples that an iteration draws."""
     phases: tuple[str, ...] | None
     """Phases of "auto" for a single problem. None: one homotopy, or another method."""
+    search: StepConfig | None
+    """Local searches of "auto" in a batch, after the planned iterations of the homotopy. None: there are none."""
     traits: ObjectiveTraits
     given: frozenset[str]
     """Names of the parameters that the user has set."""
@@ -93,6 +100,10 @@ class RunConfig:
     """Properties that a checkpoint must share to belong to this run."""
     remark: str
     """Sentence for the result's message that says how the theory chose the step. Otherwise empty."""
+
+    def step_at(self, k: int) -> StepConfig:
+        """Return the step of iteration k: a homotopy, or the local searches that follow it."""
+        return self.step if self.search is None or k < self.limits.iterations else self.search
 
     @property
     def stochastic(self) -> bool:
@@ -168,8 +179,19 @@ def make_config(
     reserve = oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
-    limits = with_iterations(limits, oracle, ctx, reserve + start_evals, planned=composition.planned)
+    searches = method == "auto" and arguments.batched and _mixes(arguments, limits, oracle)
+    size = checks.plain(arguments.batch_size)
+    slotted = isinstance(size, int) and size < B
+    # With slots, every problem has its own iteration, but the loop runs one method for all of them.
+    search = local_method(oracle, d) if searches and not slotted else None
+    kept = 0
+    if search is not None and limits.max_evals is not None:
+        budget = limits.max_evals - start_evals - reserve
+        kept = defaults.local_search_evals(budget, search.oracle.cost(True, ctx))
+    limits = with_iterations(limits, oracle, ctx, reserve + start_evals + kept, planned=composition.planned)
     T = limits.iterations
+    if not (kept and T):
+        search = None
     batch_size = read_batch_size(
         arguments.batch_size, B, T, oracle, backend, batched=arguments.batched, callback=arguments.callback
     )
@@ -200,13 +222,16 @@ def make_config(
         tail_from=tail_from,
         watch=watch,
     )
+    described = describe(built)
+    if search is not None:
+        described += f", then {describe(search)}"
     identity: dict[str, Any] = {
         "arrays": f"{backend.name} {x.dtype}",
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
-        "method": describe(built),
+        "method": described,
         "phases": list(phases) if phases else None,
         "burn-in": burn_in,
         "number of terms": terms,
@@ -237,10 +262,11 @@ def make_config(
         sample_xi=sample_xi,
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
+        search=None if search is None else dataclasses.replace(step, method=search),
         traits=traits,
         given=frozenset(params),
         identity=identity,
-        remark=str(applied) if applied else "",
+        remark=str(applied) if applied else LOCAL_SEARCH_REMARK.format(kept) if search else "",
     )
 
 
@@ -265,10 +291,7 @@ def _first_radii(x: NDArray[Any], t1: float | None, box: Box | None, defaults: D
 def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[str, ...] | None:
     """Return the phases of "auto", or None if there is one homotopy alone."""
     phases = arguments.params.get("phases", PHASES)
-    stochastic, swapped = arguments.sample_xi is not None, SLOTS.keys() & arguments.params.keys()
-    ranks = isinstance(oracle, Antithetic) and oracle.values == "ranks"
-    single = not (arguments.batched or stochastic or arguments.watch is not None or limits.max_iter is not None)
-    if single and not (swapped or ranks):
+    if not arguments.batched and _mixes(arguments, limits, oracle):
         return read_phases(phases)
     if phases is not PHASES:  # the user has passed some
         raise checks.ArgumentValueError(
@@ -276,6 +299,13 @@ def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[
             f"got phases={phases!r}: leave them out."
         )
     return None
+
+
+def _mixes(arguments: Arguments, limits: Limits, oracle: Oracle) -> bool:
+    """Return True if "auto" may add local searches to its homotopy."""
+    stochastic, swapped = arguments.sample_xi is not None, SLOTS.keys() & arguments.params.keys()
+    ranks = isinstance(oracle, Antithetic) and oracle.values == "ranks"
+    return not (stochastic or arguments.watch is not None or limits.max_iter is not None or swapped or ranks)
 
 
 def describe(thing: Any) -> str:

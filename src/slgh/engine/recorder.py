@@ -69,7 +69,8 @@ class Recorder:
         """The user's handling of floating-point errors, for the callback."""
         self._bar: _ProgressBar | None = None
         if progress:
-            total = config.limits.max_evals if config.phases else B if slotted else config.limits.iterations
+            limits, phased = config.limits, config.phases or config.search
+            total = limits.max_evals if phased else B if slotted else limits.iterations
             self._bar = _ProgressBar(total)
 
     @property
@@ -121,7 +122,7 @@ class Recorder:
 
     def _done(self, state: RunState) -> int:
         """Return the progress: iterations, evaluations of "auto", or problems that have ended."""
-        if self.config.phases:
+        if self.config.phases or self.config.search:
             return state.evaluations
         return state.k if self.config.batch_size is None else int((state.status != Status.RUNNING).sum())
 

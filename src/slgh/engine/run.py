@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
+from slgh.engine.batch_search import searching
 from slgh.engine.checkpoint import Arrays, refuse_damaged
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
 from slgh.engine.config import RunConfig
@@ -80,6 +81,8 @@ class Run:
         self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter, config.step)
         self.loop_remark = ""
         """Sentence for the message that says why there is no compiled loop, if one was to be expected."""
+        self._search_loop: BlockLoop | None = None
+        """Compiled loop of the local searches that follow the homotopies of a batch."""
         self._masked = False
         """True if a compiled loop must mask bad values: it has met one before the checkpoint."""
         self._seconds = 0.0
@@ -98,7 +101,9 @@ class Run:
         if not self._load_found() and config.batch_size is not None:
             self.noise.keep(active)
         full = self.state.full
-        if config.batch_size is not None:
+        if self._searching:
+            self.loop = self.loop.with_step(config.step_at(self.state.k))
+        elif config.batch_size is not None:
             full = map_leaves(np.array, full)  # a copy, since `gather` overwrites it
         else:
             # Picks of a checkpoint may differ from those that this run would draw: max_iter may have changed.
@@ -187,8 +192,11 @@ class Run:
             self._check_limits()
             if slotted:
                 self._refill()
-            state, position = yield from self._answered(self.loop.advance(self.state, last), self.state.active)
+            end = last if self.config.search is None or self._searching else self.config.limits.iterations
+            state, position = yield from self._answered(self.loop.advance(self.state, end), self.state.active)
             self._commit(state)
+            if self.config.search is not None and self.state.k == self.config.limits.iterations:
+                self._begin_local_searches()  # before anything is saved: k says which of the two a checkpoint is in
             self._after_commit(position)
 
     def _after_commit(self, position: Position | None, value: Any = None) -> None:
@@ -211,9 +219,27 @@ class Run:
                 oracle = self.loop.step_config.method.oracle
                 cost = oracle.cost(state.k % oracle.period == 0, config.step.ctx)
                 seen["evaluations"] = state.evaluations + config.reserve + cost
-            if self.strategy is None:
+            if self.strategy is None and config.search is None:
                 seen["iterations"] = state.k
         self._stop_if(**seen)
+
+    @property
+    def _searching(self) -> bool:
+        """True in the local searches that follow the homotopies of a batch."""
+        config = self.config
+        return config.search is not None and self.state.k >= config.limits.iterations
+
+    def _begin_local_searches(self) -> None:
+        """Continue with a local search from the lowest point of each problem that runs."""
+        self._gather()
+        state = self.state._replace(members=self.state.active, carry=None)
+        full = searching(state.full, state.status == Status.RUNNING, self.config)
+        self.loop = self._search_loop or PythonLoop(
+            self.config, self.noise, self.recorder, self.counter, self.config.step_at(state.k)
+        )
+        if isinstance(self.loop, BlockLoop):
+            state = state._replace(members=np.arange(state.status.size))
+        self.state = self.loop.restart(state, full)
 
     def _end_all(self, status: Status) -> None:
         """End all problems, including those that have not begun."""
@@ -270,7 +296,7 @@ class Run:
             Ending(
                 config=self.config,
                 state=self.state,
-                method=self.loop.step_config.method,
+                method=self.config.step.method if self._searching else self.loop.step_config.method,
                 history=self.recorder.history,
                 noise=self.noise,
                 engine=self.loop.engine,
@@ -313,18 +339,35 @@ class Run:
             if isinstance(mapped, Pointwise):
                 mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
             with self.recorder.compiling():
-                found = compile_loop(self.state, config, self.noise, self.recorder, mapped, masked=self._masked)
+                here = dataclasses.replace(config, step=config.step_at(self.state.k))
+                found = compile_loop(self.state, here, self.noise, self.recorder, mapped, masked=self._masked)
                 if compiled and isinstance(found, str):
                     raise _not_compiled(found)
             if not isinstance(found, str):
                 loop, self.state = found
                 self.loop = loop
+                if config.search is not None and not self._searching:
+                    self._compile_search(mapped)
                 return mapped if self.strategy is None else loop.compiled_functions(mapped)
             reason = found
         if compiled:
             raise _not_compiled(reason)
         self.loop_remark = f"In a Python loop: {reason}."
         return functions
+
+    def _compile_search(self, functions: Vectorized) -> None:
+        """Compile the loop of the local searches before the run begins, as the user's function is called for that."""
+        config, state = self.config, self.state
+        full = searching(state.full, np.full(state.status.shape, True), config)
+        here = dataclasses.replace(config, step=config.step_at(config.limits.iterations))
+        with self.recorder.compiling():
+            found = compile_loop(
+                state._replace(full=full), here, self.noise, self.recorder, functions, masked=self._masked
+            )
+        if isinstance(found, str):
+            self.loop_remark = f"The local searches were in a Python loop: {found}."
+        else:
+            self._search_loop = found[0]
 
     def advance_block(self, request: Advance) -> Any:
         """Answer the request of a compiled loop: run a block of iterations."""
@@ -515,6 +558,9 @@ class Run:
         with refuse_damaged(saver.name):
             if not snapshot.is_begun(meta, self.config, saver.name):
                 return False
+            if self.config.search is not None and meta.k >= self.config.limits.iterations:
+                full = searching(self.state.full, self.state.status == Status.RUNNING, self.config)
+                self.state = self.state._replace(full=full)
             snapshot.check_arrays(arrays, self._arrays())
             self._load(meta, arrays)
         return True
