@@ -14,6 +14,7 @@ from slgh.engine.bounds import Box
 from slgh.engine.step import StepConfig
 from slgh.engine.termination import first_counters
 from slgh.method import Method
+from slgh.oracles import DiagonalScaling
 from slgh.oracles.local import LocalDifferences, LocalGradient
 from slgh.protocols import Oracle, StepState
 from slgh.schedules import Constant
@@ -26,6 +27,8 @@ FIRST_REACH = 10.0
 class SearchConfig(Protocol):
     """Part of a RunConfig that the searches depend on."""
 
+    @property
+    def step(self) -> StepConfig: ...
     @property
     def search(self) -> StepConfig | None: ...
     @property
@@ -53,6 +56,8 @@ def searching(state: StepState, running: NDArray[np.bool_], config: SearchConfig
     assert isinstance(update, LBFGS)
     x = np.asarray(np.where(running[:, None], state.x_best, state.x))
     widths = np.broadcast_to(config.widths.astype(dtype), x.shape)
+    if isinstance(config.step.method.oracle, DiagonalScaling):
+        widths = np.asarray(np.exp(state.oracle[0]), dtype)  # those that the homotopy has learned
     low, high = np.full_like(x, -np.inf), np.full_like(x, np.inf)
     if config.box is not None:
         low[:], high[:] = config.box.low, config.box.high

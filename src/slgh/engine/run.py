@@ -234,11 +234,14 @@ class Run:
         self._gather()
         state = self.state._replace(members=self.state.active, carry=None)
         full = searching(state.full, state.status == Status.RUNNING, self.config)
-        self.loop = self._search_loop or PythonLoop(
-            self.config, self.noise, self.recorder, self.counter, self.config.step_at(state.k)
-        )
-        if isinstance(self.loop, BlockLoop):
+        if self._search_loop is not None:
             state = state._replace(members=np.arange(state.status.size))
+            self.loop = self._search_loop
+        else:
+            if isinstance(self.loop, BlockLoop):  # its noise is that of all problems
+                self.noise.assign(state.active, state.began[0, state.active])
+            step_config = self.config.step_at(state.k)
+            self.loop = PythonLoop(self.config, self.noise, self.recorder, self.counter, step_config)
         self.state = self.loop.restart(state, full)
 
     def _end_all(self, status: Status) -> None:
