@@ -238,8 +238,6 @@ class Run:
             state = state._replace(members=np.arange(state.status.size))
             self.loop = self._search_loop
         else:
-            if isinstance(self.loop, BlockLoop):  # its noise is that of all problems
-                self.noise.assign(state.active, state.began[0, state.active])
             step_config = self.config.step_at(state.k)
             self.loop = PythonLoop(self.config, self.noise, self.recorder, self.counter, step_config)
         self.state = self.loop.restart(state, full)
@@ -342,15 +340,23 @@ class Run:
             if isinstance(mapped, Pointwise):
                 mapped = mapped.mapped(data=len(config.data), xi=config.stochastic)
             with self.recorder.compiling():
-                here = dataclasses.replace(config, step=config.step_at(self.state.k))
-                found = compile_loop(self.state, here, self.noise, self.recorder, mapped, masked=self._masked)
+                found = self._compile_stage(mapped, self.state)
+                if not isinstance(found, str) and config.search is not None and not self._searching:
+                    # The user's function is called to compile, so both stages are compiled before the run begins.
+                    everyone = np.full(self.state.status.shape, True)
+                    begun = self.state._replace(
+                        k=config.limits.iterations, full=searching(self.state.full, everyone, config)
+                    )
+                    second = self._compile_stage(mapped, begun)
+                    if isinstance(second, str):
+                        found = second
+                    else:
+                        self._search_loop = second[0]
                 if compiled and isinstance(found, str):
                     raise _not_compiled(found)
             if not isinstance(found, str):
                 loop, self.state = found
                 self.loop = loop
-                if config.search is not None and not self._searching:
-                    self._compile_search(mapped)
                 return mapped if self.strategy is None else loop.compiled_functions(mapped)
             reason = found
         if compiled:
@@ -358,19 +364,10 @@ class Run:
         self.loop_remark = f"In a Python loop: {reason}."
         return functions
 
-    def _compile_search(self, functions: Vectorized) -> None:
-        """Compile the loop of the local searches before the run begins, as the user's function is called for that."""
-        config, state = self.config, self.state
-        full = searching(state.full, np.full(state.status.shape, True), config)
-        here = dataclasses.replace(config, step=config.step_at(config.limits.iterations))
-        with self.recorder.compiling():
-            found = compile_loop(
-                state._replace(full=full), here, self.noise, self.recorder, functions, masked=self._masked
-            )
-        if isinstance(found, str):
-            self.loop_remark = f"The local searches were in a Python loop: {found}."
-        else:
-            self._search_loop = found[0]
+    def _compile_stage(self, functions: Vectorized, state: RunState) -> tuple[BlockLoop, RunState] | str:
+        """Compile the loop of the stage that `state` is in. Return it and its first state, or why there is none."""
+        here = dataclasses.replace(self.config, step=self.config.step_at(state.k))
+        return compile_loop(state, here, self.noise, self.recorder, functions, masked=self._masked)
 
     def advance_block(self, request: Advance) -> Any:
         """Answer the request of a compiled loop: run a block of iterations."""
