@@ -107,7 +107,8 @@ def test_a_batch_is_drawn_with_a_band(d: int) -> None:
         return np.sum(x**2, axis=-1)
 
     starts = np.random.default_rng(0).normal(size=(4, d))
-    result = slgh.minimize(bowl, starts, batched=True, vectorized=True, max_evals=200, seed=0, history="x")
+    options: dict[str, Any] = {"method": "scale_free", "batched": True, "vectorized": True}
+    result = slgh.minimize(bowl, starts, max_evals=200, seed=0, history="x", **options)
     figure = slgh.plot(result, bowl, vectorized=True)
     left = named(figure, "f")
     assert len(left.collections) == 1, "the band"
