@@ -155,9 +155,15 @@ def random_search(fun: Watched, x0: Array, lower: Array, upper: Array, budget: i
 
 
 def nevergrad(fun: Watched, x0: Array, lower: Array, upper: Array, budget: int, seed: int, *, optimizer: str) -> None:
-    """An optimizer of nevergrad by name. It receives the budget."""
+    """An optimizer of nevergrad by name. It receives the budget.
+
+    With few evaluations in 2 and 3 variables, NGOpt4 fits a model with code that raises a TypeError with NumPy 2.4.
+    NGOptBase, its predecessor, runs there.
+    """
     import nevergrad
 
+    if optimizer == "NGOpt4" and len(x0) <= 3 and budget <= 200 * len(x0):
+        optimizer = "NGOptBase"
     begin = starts(x0, lower, upper, seed)
     while (left := budget - fun.count) > 0:
         x, own_seed = next(begin)
