@@ -6,6 +6,7 @@
 The steps can also run one by one, or at the same time:
 
     python benchmarks/ablation.py bbob --workers 15      tune, then run the compositions and the variants of "auto"
+    python benchmarks/ablation.py auto --workers 2       run the variants of "auto" alone
     python benchmarks/ablation.py attack --device cuda   tune, then attack with each composition
     python benchmarks/ablation.py table                  write benchmarks/ablation.md and .png from the records
 
@@ -109,6 +110,13 @@ def run_bbob(args: argparse.Namespace) -> int:
     jobs += bbob.auto_jobs(fs=args.functions, instances=args.instances) if args.auto else []
     complete = run_missing(jobs, args.records, workers=args.workers, until=until)
     return 0 if complete and len(methods) == len(cells) else 1
+
+
+def run_auto(args: argparse.Namespace) -> int:
+    """Run the variants of "auto" on the test functions."""
+    jobs = bbob.auto_jobs(fs=args.functions, instances=args.instances)
+    until = time.monotonic() + args.seconds
+    return 0 if run_missing(jobs, args.records, workers=args.workers, until=until) else 1
 
 
 def print_hours(args: argparse.Namespace, cells: list[Composition], untuned: list[Composition]) -> int:
@@ -279,6 +287,7 @@ def parser() -> argparse.ArgumentParser:
 
     command("all", run_all, [shared, running, test, cores, targets, pages])
     command("bbob", run_bbob, [shared, running, test, cores])
+    command("auto", run_auto, [shared, running, test, cores])
     command("attack", run_attack, [shared, running, targets])
     command("table", draw, [shared, test, pages])
     return top

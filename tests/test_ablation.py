@@ -19,6 +19,7 @@ from ablation import main
 from ablation_study import bbob, effects, grids, images, scores
 from ablation_study.axes import AUTO_COMPOSITION, AXES, UPDATES, Composition, compositions, why_not
 from ablation_study.building import Field, build
+from ablation_study.page import auto_parts
 from coco_study import records, running
 from coco_study.jobs import Job
 from coco_study.records import record_of
@@ -238,13 +239,17 @@ def test_a_run_is_the_same_each_time_and_spends_its_budget() -> None:
     assert 400 - bbob.EVALUATIONS_PER_ITERATION < first.evaluations <= 400
 
 
-def test_variants_of_auto_differ_by_what_is_left_out() -> None:
-    jobs = bbob.auto_jobs(fs=(16,), instances=(6,))
-    assert {job.budgets for job in jobs} == {(4000,), (20000,)}
-    assert len({job.method.digest for job in jobs}) == len(bbob.VARIANTS) == 7
-    short = {job.method.name: job for job in jobs if job.budgets == (4000,)}
-    auto, metric, polish = (short[name]().at for name in ("auto", "auto-no-metric", "auto-no-polish"))
-    assert metric != auto != polish
+def test_variants_of_auto_differ_by_what_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "run_jobs", in_this_process)
+    monkeypatch.setattr(bbob, "AUTO_CELLS", ((10, 20), (3, 400)))
+    words = ["auto", "--functions", "10", "--instances", "1", "--records", str(tmp_path)]
+    assert main(words) == 0
+    found = {(record.method, record.place.d): record.at for record in records.read(tmp_path)}
+    assert len(found) == 2 * len(bbob.VARIANTS)
+    assert found["auto", 10] == found["auto-no-covariance", 10]  # it takes no part in small budgets
+    assert len({found[f"auto{variant}", 3] for variant in ("", "-no-covariance", "-no-local-search")}) == 3
+    page = "\n".join(auto_parts(tmp_path, (10,), (1,)))
+    assert "| no covariance | +0.00 ± inf (0, 0) |" in page
 
 
 @pytest.mark.slow

@@ -24,8 +24,8 @@ from slgh.engine.bounds import Box
 D, TIMES = 40, 100
 """Dimension and budget of the comparison: 40 variables, 100 d evaluations."""
 
-AUTO_TIMES = (100, 500)
-"""Budgets of the variants of "auto", in multiples of d."""
+AUTO_CELLS = ((10, 20), (20, 1000), (40, 100), (40, 500))
+"""Dimensions and budgets (in multiples of d) for the variants of "auto": its small, medium and large budgets."""
 
 EVALUATIONS_PER_ITERATION = 26
 """Evaluations per iteration: the 2 + 3 log d pairs of "auto" in 40 variables."""
@@ -45,17 +45,24 @@ TEST = tuple(f for f in functions("bbob") if not is_training(f))
 
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "auto": {},
-    "auto-no-look": {"phases": ["homotopy", "local_search", "restarts"]},
-    "auto-no-polish": {"phases": ["landscape", "homotopy", "restarts"]},
-    "auto-no-restarts": {"phases": ["landscape", "homotopy", "local_search"]},
-    "auto-no-metric": {"rate": 0.0},
-    "auto-polish-alone": {"phases": ["local_search"]},
-    "auto-polish-restarted": {"phases": ["local_search", "restarts"]},
+    "no landscape check": {"phases": ["homotopy", "local_search", "restarts", "covariance"]},
+    "no local search": {"phases": ["landscape", "homotopy", "restarts", "covariance"]},
+    "no restarts": {"phases": ["landscape", "homotopy", "local_search", "covariance"]},
+    "no covariance": {"phases": ["landscape", "homotopy", "local_search", "restarts"]},
+    "no widths": {"rate": 0.0},
+    "one local search": {"phases": ["local_search"]},
+    "local searches": {"phases": ["local_search", "restarts"]},
 }
 """Additional arguments of `minimize`.
 
-Without the landscape phase (look), f is treated as smooth. Without the local search (polish), there is one homotopy.
+Without the landscape check, f is treated as smooth. Without the local search, there is one homotopy. The plan for small
+budgets needs local searches and restarts. Without one of these, the plan for medium budgets replaces it.
 """
+
+
+def name_of(variant: str) -> str:
+    """Return the name of a variant in the records."""
+    return variant if variant == "auto" else f"auto-{variant.replace(' ', '-')}"
 
 
 def run_composition(
@@ -116,8 +123,8 @@ def method_of(c: Composition, values: Values) -> Composed:
 def variants() -> list[Method]:
     """Return "auto" and its variants without one of its phases."""
     return [
-        Method(name=name, run="slgh", planned=True, linear=True, settings=dict(keywords))
-        for name, keywords in VARIANTS.items()
+        Method(name=name_of(variant), run="slgh", planned=True, linear=True, settings=dict(keywords))
+        for variant, keywords in VARIANTS.items()
     ]
 
 
@@ -162,5 +169,5 @@ def comparison_jobs(
 
 def auto_jobs(*, fs: Sequence[int] = TEST, instances: Sequence[int] = INSTANCES) -> list[Job]:
     """Return the runs of the variants of "auto" on the test functions."""
-    cell = Cell(suite="bbob", d=D, budgets=AUTO_TIMES)
-    return [job for job in jobs_of([cell], variants(), instances) if job.place.f in fs]
+    cells = [Cell(suite="bbob", d=d, budgets=(times,)) for d, times in AUTO_CELLS]
+    return [job for job in jobs_of(cells, variants(), instances) if job.place.f in fs]

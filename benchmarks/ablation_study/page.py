@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from coco_study.cells import Column
-from coco_study.statistics import rank
 from coco_study.table import table
 
 from ablation_study import bbob, images
@@ -29,14 +28,6 @@ HEAD = """# Ablation: oracle x schedule x update
 
 MENTIONED_INTERACTIONS = 5
 """Number of interactions that the text mentions."""
-
-PHASES = {
-    "look": "the landscape phase",
-    "polish": "local search",
-    "restarts": "restarts",
-    "metric": "diagonal scaling",
-}
-"""Phases of "auto" by their names in the records."""
 
 
 def page(
@@ -170,23 +161,20 @@ def auto_attack(scores: Scores, auto: AttackRecord) -> str:
 
 def auto_parts(folder: Path, fs: Sequence[int], instances: Sequence[int]) -> Iterator[str]:
     """Yield the section on the variants of "auto"."""
-    columns = [column(folder, bbob.variants(), times, fs, instances) for times in bbob.AUTO_TIMES]
+    columns = [column(folder, bbob.variants(), d, times, fs, instances) for d, times in bbob.AUTO_CELLS]
     columns = [each for each in columns if "auto" in each.methods and len(each.methods) > 1]
     if not columns:
         return
-    yield f"## auto without one of its phases, BBOB in {bbob.D} variables\n"
-    yield " ".join(auto_words(each) for each in columns) + "\n"
+    yield "## auto without one of its phases, BBOB\n"
     yield (
-        "The table gives the difference from auto in decades of f - fopt, ± standard error over functions; the number "
-        "of functions where the variant is better and worse than auto by more than a tenth of a decade; and the mean "
-        "rank. In the names, "
-        + ", ".join(f"{name} means {phase}" for name, phase in PHASES.items() if name != phase)
-        + ".\n"
+        "Each entry is the difference from auto in decades of f - fopt, ± its standard error over functions. In "
+        "parentheses: the number of functions on which the variant is better, and worse, than auto by more than a "
+        "tenth of a decade. A phase that takes no part with a budget makes no difference there. `one local search` and "
+        "`local searches` have no other phases.\n"
     )
-    heads = [head for each in columns for head in (each.title, "better, worse", "mean rank")]
-    compared = [{row[0]: row[1:] for row in auto_rows(each)} for each in columns]
-    rows = [[n, *(entry for each in compared for entry in each.get(n, [""] * 3))] for n in bbob.VARIANTS]
-    yield "\n".join(table(["", *heads], rows)) + "\n"
+    compared = [auto_changes(each) for each in columns]
+    rows = [[name, *(entry(each.get(bbob.name_of(name))) for each in compared)] for name in list(bbob.VARIANTS)[1:]]
+    yield "\n".join(table(["", *(each.title for each in columns)], rows)) + "\n"
 
 
 def auto_changes(of: Column) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
@@ -194,33 +182,12 @@ def auto_changes(of: Column) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]
     return {name: logs(of, name) - logs(of, "auto") for name in of.methods if name != "auto"}
 
 
-def auto_rows(of: Column) -> Iterator[list[str]]:
-    """Yield a row for each variant."""
-    ranks = rank(of.runs, of.methods, of.places, of.budget).ranks
-    yield ["auto", "0", "", f"{ranks['auto']:.2f}"]
-    for name, change in auto_changes(of).items():
-        error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.inf
-        better, worse = int((change < -0.1).sum()), int((change > 0.1).sum())
-        yield [name, f"{change.mean():+.2f} ± {error:.2f}", f"{better}, {worse}", f"{ranks[name]:.2f}"]
-
-
-def auto_words(of: Column) -> str:
-    """Name the phase that matters most, and those that do not matter."""
-    changes = {name: float(change.mean()) for name, change in auto_changes(of).items()}
-    cut = {name: change for name, change in changes.items() if name.startswith("auto-no-")}
-    if not cut:
+def entry(change: np.ndarray[Any, np.dtype[np.float64]] | None) -> str:
+    """Describe a change by its mean, its standard error, and the numbers of better and worse functions."""
+    if change is None:
         return ""
-    most = max(cut, key=cut.__getitem__)
-    phase = PHASES[most.removeprefix("auto-no-")]
-    said = f"At {of.times} d evaluations, " + (
-        f"{phase} matters most ({cut[most]:+.2f} decades without it)" if cut[most] > 0 else "no phase matters"
-    )
-    idle = [PHASES[name.removeprefix("auto-no-")] for name, change in cut.items() if change <= 0]
-    if idle:
-        said += f". auto is no worse without: {', '.join(idle)}"
-    if "auto-polish-alone" in changes:
-        said += f". Local search alone differs from auto by {changes['auto-polish-alone']:+.2f} decades"
-    return said + "."
+    error = change.std(ddof=1) / np.sqrt(len(change)) if len(change) > 1 else np.inf
+    return f"{change.mean():+.2f} ± {error:.2f} ({int((change < -0.1).sum())}, {int((change > 0.1).sum())})"
 
 
 def left_out() -> Iterator[str]:

@@ -48,10 +48,12 @@ class Scores:
         return self.mean(c) - self.median
 
 
-def column(folder: Path, methods: Sequence[Method], times: int, fs: Iterable[int], instances: Iterable[int]) -> Column:
-    """Return the records of some methods at a budget."""
+def column(
+    folder: Path, methods: Sequence[Method], d: int, times: int, fs: Iterable[int], instances: Iterable[int]
+) -> Column:
+    """Return the records of some methods in d variables with a budget of `times` d evaluations."""
     chosen, _ = choose(records.read(folder), methods)
-    return Column(suite="bbob", d=bbob.D, times=times, functions=tuple(fs), instances=tuple(instances), chosen=chosen)
+    return Column(suite="bbob", d=d, times=times, functions=tuple(fs), instances=tuple(instances), chosen=chosen)
 
 
 def logs(of: Column, name: str) -> Array:
@@ -65,7 +67,7 @@ def bbob_scores(folder: Path, *, fs: Sequence[int] = bbob.TEST, instances: Seque
     chosen = bbob.chosen(folder).read()
     cells = {c.name: c for c in compositions() if c.name in chosen}
     methods = [bbob.method_of(c, chosen[name]["values"]) for name, c in cells.items()]
-    found = column(folder, methods, bbob.TIMES, fs, instances)
+    found = column(folder, methods, bbob.D, bbob.TIMES, fs, instances)
     ranks = rank(found.runs, found.methods, found.places, found.budget).ranks if found.methods else {}
     return Scores(
         units=found.functions,
