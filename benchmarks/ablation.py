@@ -115,6 +115,10 @@ def run_bbob(args: argparse.Namespace) -> int:
 def run_auto(args: argparse.Namespace) -> int:
     """Run the variants of "auto" on the test functions."""
     jobs = bbob.auto_jobs(fs=args.functions, instances=args.instances)
+    if args.estimate:
+        left = missing(jobs, args.records)
+        print(f"{len(left):,} runs  {sum(estimate.hours(left).values()):.2f} CPU hours")
+        return 0
     until = time.monotonic() + args.seconds
     return 0 if run_missing(jobs, args.records, workers=args.workers, until=until) else 1
 
