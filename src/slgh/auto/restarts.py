@@ -61,7 +61,7 @@ class Kind(IntEnum):
     HOMOTOPY = 3
     """A homotopy with a diagonal metric from the best point, followed by a local search if it has found a lower one."""
     LOCAL_SEARCH = 4
-    """A local search from a random point."""
+    """A local search from a random point. In few variables, every second one starts near the best point."""
 
 
 @dataclass(frozen=True)

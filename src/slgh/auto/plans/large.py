@@ -11,9 +11,10 @@ from slgh.auto import restarts
 from slgh.auto.covariance import CovarianceEnd, Incumbent, default_samples, learning_cost
 from slgh.auto.landscape import Landscape
 from slgh.auto.phases import PLAN_STREAM, Phases
+from slgh.auto.plans import small
 from slgh.auto.plans.medium import RESTART_RADIUS
 from slgh.auto.replay_log import PhaseOutcome
-from slgh.auto.restarts import Kind
+from slgh.auto.restarts import Kind, Race
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 
@@ -46,6 +47,11 @@ REFINE_RADIUS = 0.01
 GLOBAL_MAX_VARIABLES = 3
 """In at most this many variables, the covariance homotopy of a rugged f begins at t1. There, searching the whole region
 again lowers f more than refining the best point."""
+
+WIDE_SEARCH_MAX_VARIABLES = 3
+"""In at most this many variables, restarts of local searches are searches on wide quadratic models. On the multimodal
+training functions with 1,000 d evaluations, they find the minimum more often there, in 5 variables equally often, and
+they take more time per evaluation."""
 
 REFINE_SHARE = 0.8
 """Maximum share of the evaluations left for this homotopy if restarts follow, but it gets at least the cost of
@@ -105,27 +111,29 @@ def _race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Ge
             settled_at = min(settled_at, found.fun)
         kind, left = race.next(phases.left), phases.left
         incumbent = Incumbent(best.x, best.fun, settled_at <= best.fun)
-        found = yield from _restart(phases, run, kind, race.count[Kind.GROWING], incumbent)
+        found = yield from _restart(phases, run, race, kind, incumbent)
         now = phases.lowest(run)
         race = race.after(kind, left - phases.left, improved=now.fun < best.fun - MIN_GAIN * abs(now.fun))
         best, idle = now, idle + 1 if phases.left == left else 0
 
 
 def _restart(
-    phases: Phases, run: Run, kind: Kind, growths: int, best: Incumbent
+    phases: Phases, run: Run, race: Race, kind: Kind, best: Incumbent
 ) -> Generator[Request, Any, PhaseOutcome]:
-    """Run one restart, after this number of restarts of the kind GROWING."""
+    """Run one restart of this kind."""
     d = best.x.size
     if kind is Kind.HOMOTOPY:
         end = yield from phases.homotopy(run, best.x, RESTART_RADIUS * phases.t1, min(phases.left, learning_cost(d)))
         if (lowest := phases.lowest(run)).fun < best.fun:
             return (yield from phases.local_search(run, lowest.x, _race_share(phases, d)))
         return end
+    if kind is Kind.LOCAL_SEARCH and d <= WIDE_SEARCH_MAX_VARIABLES:
+        return (yield from small.search_again(phases, run, race.count[kind]))
     x = best.x if kind is Kind.NEAR else phases.random_points(1)[0]
     if kind is Kind.LOCAL_SEARCH:
         return (yield from phases.local_search(run, x, _race_share(phases, d)))
     rng = phases.rng(PLAN_STREAM)
-    samples = restarts.choose_samples(kind, d, growths, phases.left, rng)
+    samples = restarts.choose_samples(kind, d, race.count[Kind.GROWING], phases.left, rng)
     radius = restarts.choose_radius(kind, rng)
     return (yield from phases.covariance(run, x, radius * phases.t1, samples, best))
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from slgh.auto.phases import Phases
+from slgh.auto.replay_log import PhaseOutcome
 from slgh.auto.wide_search import HOP_RADIUS, HOP_SPREAD, is_small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
@@ -28,11 +29,16 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
     phases.restarting = True
     before, n = phases.left + 1, 0
     while 0 < phases.left < before:
-        before, n = phases.left, n + 1
-        lowest = min(phases.log.outcomes, key=lambda o: o.fun)
-        if n % 2:
-            hop = lowest.x + HOP_SPREAD * phases.unit * phases.rng().standard_normal(lowest.x.size)
-            near = phases.region(lowest.x).nearest(hop)
-            yield from phases.wide_search(run, near, lowest, radius=HOP_RADIUS)
-        else:
-            yield from phases.wide_search(run, phases.random_points(1)[0], lowest)
+        before = phases.left
+        yield from search_again(phases, run, n)
+        n += 1
+
+
+def search_again(phases: Phases, run: Run, n: int) -> Generator[Request, Any, PhaseOutcome]:
+    """Search from near the lowest point if `n`, the number of such searches so far, is even, else from a random one."""
+    lowest = min(phases.log.outcomes, key=lambda o: o.fun)
+    if n % 2:
+        return (yield from phases.wide_search(run, phases.random_points(1)[0], lowest))
+    hop = lowest.x + HOP_SPREAD * phases.unit * phases.rng().standard_normal(lowest.x.size)
+    near = phases.region(lowest.x).nearest(hop)
+    return (yield from phases.wide_search(run, near, lowest, radius=HOP_RADIUS))
