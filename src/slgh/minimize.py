@@ -11,7 +11,6 @@ import numpy as np
 from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
-from slgh.checks import ArgumentValueError
 from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
@@ -27,6 +26,9 @@ from slgh.method import Method, ObjectiveTraits
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.protocols import Watch
 from slgh.result import Result
+
+RETRIES = 2
+"""Default of `retries`."""
 
 
 def minimize(
@@ -47,6 +49,7 @@ def minimize(
     target: float | None = None,
     seed: Any = None,
     workers: Any = None,
+    retries: int = RETRIES,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
     history: History = 1000,
@@ -119,8 +122,13 @@ def minimize(
         alone. If None, the default, a seed is generated and stored in `result.seed`. Global random state is never
         touched.
     workers
-        Evaluate points in parallel: a number of processes (-1: all cores), a callable like map, or an executor. None by
-        default.
+        Evaluate points in parallel: a number of processes (-1: all cores), an executor (of concurrent.futures, loky,
+        MPI), a Dask Client, the module ray, a Ray ActorPool, a joblib.Parallel, a multiprocessing pool, or a callable
+        like map. A vectorized fun gets a chunk of the points per worker. None by default.
+    retries
+        Maximum number of times that a point is evaluated again because its worker process died, 2 by default. Then the
+        run ends with an error that names the point. On Ray it is the `max_retries` of the tasks. Dask has settings of
+        its own, and an executor that has lost a worker cannot go on.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
         its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
@@ -238,7 +246,7 @@ def minimize(
         differentiate=run.config.step.method.oracle.asks == "gradients",
         watched=watch is not None,
     )
-    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32)
+    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
 
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
@@ -257,13 +265,17 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
     return Run(config, recorder, Portfolio(config) if config.phases else None)
 
 
-def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled: bool | None, tf32: bool) -> Result:
+def drive(
+    run: Run,
+    functions: Vectorized | Pointwise,
+    *,
+    workers: Any,
+    compiled: bool | None,
+    tf32: bool,
+    retries: int = RETRIES,
+) -> Result:
     """Call the user's functions until the run ends."""
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
-    if parallel and isinstance(functions, Vectorized):
-        raise ArgumentValueError(
-            "`workers` evaluate one point at a time, `vectorized` functions many: pass one of the two."
-        )
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if parallel:
         needs_python = "workers call fun from Python"
@@ -273,10 +285,11 @@ def drive(run: Run, functions: Vectorized | Pointwise, *, workers: Any, compiled
         interrupts.enter_user_code()  # compiling calls the user's function, and there is no result yet
         functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
         interrupts.leave_user_code()
-        if not (parallel and isinstance(functions, Pointwise)):
+        if not parallel:
             return _answer_requests(run, functions, interrupts)
-        with open_workers(workers, functions.calls, fork=backend.forks) as mappers:
-            return _answer_requests(run, functions.with_workers(mappers), interrupts)
+        with open_workers(workers, functions.calls, fork=backend.forks, retries=retries) as opened:
+            run.add_remark(lambda: opened.remark)
+            return _answer_requests(run, functions.with_workers(opened), interrupts)
 
 
 def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts) -> Result:

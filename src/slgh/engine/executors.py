@@ -1,4 +1,4 @@
-"""Evaluation in parallel: a number of processes, a map-like callable, or an executor."""
+"""Evaluation in parallel: worker processes of this run, or the workers that the user passes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -16,11 +17,8 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from slgh import checks
+from slgh.engine.clusters import Call, Mapper, Pool, as_engine
 from slgh.engine.interrupts import deferred_interrupts
-
-Call = Callable[[tuple[Any, ...]], Any]
-Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Generator[tuple[int, Any], None, None]]
-"""Calls a function for each item, and yields (index of the item, value) in any order."""
 
 POLL_SECONDS = 1.0
 """Seconds between two checks of a worker process that its parent is alive."""
@@ -59,74 +57,69 @@ def is_parallel(workers: Any) -> bool:
     return checks.plain(workers) not in (None, 1)
 
 
+class Workers:
+    """The workers of a run: a Mapper for each function, their number, and what happened to them.
+
+    Parameters
+    ----------
+    size
+        Number of evaluations that can run at the same time, None if it is unknown.
+    """
+
+    def __init__(self, mappers: Sequence[Mapper], size: int | None, pools: Sequence[Pool] = ()) -> None:
+        self.mappers, self.size, self._pools = mappers, size, pools
+
+    @property
+    def remark(self) -> str:
+        """Sentence for the message, empty if no worker process died."""
+        deaths = sum(pool.deaths for pool in self._pools)
+        times = f"{deaths} times" if deaths > 1 else "once"
+        return f"A worker died {times}, and its points were evaluated again." if deaths else ""
+
+
 @contextmanager
-def open_workers(workers: Any, calls: list[Call], *, fork: bool) -> Iterator[list[Mapper]]:
-    """Yield a Mapper for each call.
+def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -> Iterator[Workers]:
+    """Open the workers for these functions.
 
     Parameters
     ----------
     workers
-        Number of processes (-1: all cores), a callable like `map`, or an object with a `map` method: an executor of
-        concurrent.futures, Dask or MPI, or a multiprocessing pool.
+        Number of processes (-1: all cores), or an object of the user: see `as_engine`.
     calls
         The functions to call. A process gets its function once, not with every point.
     fork
         True if processes may be forks.
+    retries
+        Maximum number of times that a point is evaluated again because a worker died.
     """
     workers = checks.plain(workers)
-    if isinstance(workers, int):
-        if workers != -1:
-            checks.count("workers", workers)
-        processes = os.cpu_count() or 1 if workers == -1 else workers
-        pools = [_Pool(processes, call, fork=fork) for call in calls]
-        try:
-            yield [pool.map for pool in pools]
-        finally:
-            if any(pool.killed for pool in pools):
-                for pool in pools:  # forked workers of one pool hold the pipes of the others open
-                    pool.kill()
-            for pool in pools:
-                pool.close()
-    elif hasattr(workers, "map"):  # not a protocol: its isinstance would refuse proxies
-        yield [_checked(workers.map)] * len(calls)
-    elif callable(workers):
-        yield [_checked(workers)] * len(calls)
-    else:
-        raise checks.ArgumentTypeError(
-            f"`workers` must be an integer, a callable like map, or an executor with a map method; got {workers!r}."
-        )
-
-
-def _checked(mapping: Callable[..., Any]) -> Mapper:
-    """Return a Mapper that calls the user's `mapping`, a callable like `map`, and checks its values."""
-
-    def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
-        values = mapping(call, items)
-        if isinstance(values, Mapping | Set | str | bytes) or not isinstance(values, Iterable):
-            raise checks.ArgumentTypeError(
-                "`workers` must return the values in the order of the points, as `map` does; "
-                f"got {checks.show(values)}."
-            )
-        count = 0
-        for value in values:
-            if count < len(items):
-                yield count, value
-            count += 1
-            if count > len(items):
-                break
-        if count != len(items):
-            got = f"more than {len(items)}" if count > len(items) else str(count)
-            raise checks.ArgumentValueError(
-                f"`workers` must return one value per point (expected {len(items)}); got {got}."
-            )
-
-    return mapper
+    checks.count("retries", retries, 0)
+    if not isinstance(workers, int):
+        engine = as_engine(workers, retries)
+        yield Workers([engine.mapper] * len(calls), engine.size, [engine.pool] if engine.pool else [])
+        return
+    if workers != -1:
+        checks.count("workers", workers)
+    processes = os.cpu_count() or 1 if workers == -1 else workers
+    pools = [_Pool(processes, call, fork=fork, retries=retries) for call in calls]
+    try:
+        yield Workers([pool.map for pool in pools], processes, pools)
+    finally:
+        if any(pool.killed for pool in pools):
+            for pool in pools:  # forked workers of one pool hold the pipes of the others open
+                pool.kill()
+        for pool in pools:
+            pool.close()
 
 
 class _Pool:
-    """Worker processes for one function. They are killed if an evaluation fails or Ctrl-C is pressed."""
+    """Worker processes for one function. They are killed if an evaluation fails or Ctrl-C is pressed.
 
-    def __init__(self, processes: int, call: Call, *, fork: bool) -> None:
+    When a worker dies, new ones are started. The points without a value are evaluated again, one per task. A point that
+    was unfinished at more than `retries` deaths is then evaluated alone, which tells whether it kills its worker.
+    """
+
+    def __init__(self, processes: int, call: Call, *, fork: bool, retries: int) -> None:
         try:
             pickle.dumps(call)
         except Exception as error:
@@ -134,37 +127,88 @@ class _Pool:
                 f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
                 "module, or pass `workers` an executor of threads."
             ) from None
-        context = None if fork or "forkserver" not in get_all_start_methods() else get_context("forkserver")
-        self.processes = processes
+        self._call, self._fork = call, fork
+        self.processes, self.retries = processes, retries
         self.killed = False
-        self.executor = ProcessPoolExecutor(processes, mp_context=context, initializer=_start_worker, initargs=(call,))
+        self.deaths = 0
+        """Number of times that a worker process has died."""
+        self.executor = self._start()
+
+    def _start(self) -> ProcessPoolExecutor:
+        """Start worker processes."""
+        forkserver = not self._fork and "forkserver" in get_all_start_methods()
+        return ProcessPoolExecutor(
+            self.processes,
+            mp_context=get_context("forkserver") if forkserver else None,
+            initializer=_start_worker,
+            initargs=(self._call,),
+        )
 
     def map(self, call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
         """Evaluate the items in chunks, and yield the values of each chunk as soon as all earlier chunks are done."""
+        left = dict(enumerate(items))
         size = max(1, len(items) // (4 * self.processes))
-        starts = range(0, len(items), size)
+        deaths: Counter[int] = Counter()
+        while left:
+            try:
+                with contextlib.closing(self._evaluate(left, size)) as values:
+                    for index, value in values:
+                        del left[index]
+                        yield index, value
+            except BrokenProcessPool as error:
+                self._restart(error)
+                size = 1
+                # A process has one task, and up to as many and one more wait in the pool's queue.
+                deaths.update(list(left)[: 2 * self.processes + 1])
+                suspects = [index for index in left if deaths[index] > self.retries]
+                for index in suspects:
+                    yield index, self._evaluate_alone(left.pop(index))
+
+    def _evaluate(self, left: dict[int, tuple[Any, ...]], size: int) -> Generator[tuple[int, Any], None, None]:
+        """Evaluate what is left in chunks of this size."""
+        indices = list(left)
+        chunks = [indices[start : start + size] for start in range(0, len(indices), size)]
         futures: list[Future[list[Any]]] = []
         try:
             # Otherwise Ctrl-C could be lost in a fork hook, or kill a worker that does not yet ignore it.
             with deferred_interrupts():
-                futures += [self.executor.submit(_run_chunk, items[start : start + size]) for start in starts]
-            for start, future in zip(starts, futures, strict=True):
-                yield from enumerate(future.result(), start)
-        except BrokenProcessPool as error:
-            error.add_note(
-                "slgh: a worker process died. Where workers are started afresh, as for PyTorch and JAX arrays, a "
-                'script must guard what it runs with `if __name__ == "__main__":`.'
-            )
-            raise
+                futures += [self.executor.submit(_run_chunk, [left[i] for i in chunk]) for chunk in chunks]
+            for chunk, future in zip(chunks, futures, strict=True):
+                yield from zip(chunk, future.result(), strict=True)
         except Exception:
             # One evaluation failed: yield the values that the others have found by now.
-            for start, future in zip(starts, futures, strict=False):
-                if future.done() and not future.cancelled() and future.exception() is None:
-                    yield from enumerate(future.result(), start)
+            for chunk, future in zip(chunks, futures, strict=False):
+                found = future.done() and not future.cancelled() and future.exception() is None
+                if found and chunk[0] in left:
+                    yield from zip(chunk, future.result(), strict=True)
             raise
         finally:
             if not all(future.done() for future in futures):
                 self.kill()
+
+    def _evaluate_alone(self, item: tuple[Any, ...]) -> Any:
+        """Evaluate one item while the pool has nothing else to do."""
+        try:
+            ((_, value),) = self._evaluate({0: item}, 1)
+        except BrokenProcessPool as error:
+            raise BrokenProcessPool(
+                f"A worker process died each time that it evaluated the point {checks.show(item[0])}. Make `fun` "
+                "survive this point, or return NaN there."
+            ) from error
+        return value
+
+    def _restart(self, error: BrokenProcessPool) -> None:
+        """Replace the pool after a worker has died."""
+        self.deaths += 1
+        if self.retries == 0 or self.killed:
+            error.add_note(
+                "slgh: a worker process died. Where workers are started afresh, as for PyTorch and JAX arrays, a "
+                'script must guard what it runs with `if __name__ == "__main__":`.'
+            )
+            raise error
+        self.kill()
+        self.close()
+        self.executor, self.killed = self._start(), False
 
     def kill(self) -> None:
         """Kill all worker processes, even in the middle of an evaluation."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends import Backend
 from slgh.engine import bad_values
-from slgh.engine.executors import Call, Mapper
+from slgh.engine.clusters import Call, Mapper
+from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
 from slgh.protocols import Array, Query
 
@@ -81,25 +84,64 @@ class Vectorized:
     closed: bool = False
     watched: bool = False
     """True if fun returns a tuple: the values, and numbers for the Watch. The answer has them along a last axis."""
+    mappers: tuple[Mapper, ...] = ()
+    """Workers for each of `calls`. Empty, the default: one call in this process."""
+    chunks: int = 1
+    """Number of calls that the points are divided among if there are workers."""
+
+    @property
+    def calls(self) -> list[Call]:
+        """Calls of fun and, if there is one, of grad."""
+        return [PointCall(fun, self.args) for fun in (self.fun, self.grad) if fun is not None]
+
+    def with_workers(self, workers: Workers) -> Vectorized:
+        """Return the same functions, called by workers. Each gets a chunk of the points."""
+        if self.closed:
+            raise checks.ArgumentValueError("`workers` cannot evaluate a closed form. Omit `workers`.")
+        chunks = workers.size or os.cpu_count() or 1
+        return replace(self, mappers=tuple(workers.mappers), chunks=chunks)
 
     def answer(self, query: Query, data: tuple[Array, ...]) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems."""
+        if not self.mappers:
+            given = self._arguments(query, data)
+            with self.backend.guard_arguments(*given):
+                return self._read(self._function(query)(*given, *self.args), query)
+        axis = 0 if self.batched and query.points.shape[0] > 1 else 1
+        parts = [_part(query, data, axis, some) for some in _slices(query.points.shape[axis], self.chunks)]
+        items = [tuple(self._arguments(*part)) for part in parts]
+        found: dict[int, Array] = {}
+        which = 0 if query.what == "fun" else 1
+        with closing(self.mappers[which](self.calls[which], items)) as values:
+            for i, value in values:
+                found[i] = self._read(value, parts[i][0])
+        return self.backend.xp.concat([found[i] for i in range(len(parts))], axis=axis)
+
+    def _function(self, query: Query) -> Callable[..., Any]:
+        """Return the function that answers a query."""
+        if self.closed:
+            return getattr(self.fun, CLOSED_FORM_METHODS[query.what])  # type: ignore[no-any-return]
+        fun = self.fun if query.what == "fun" else self.grad
+        assert fun is not None
+        return fun
+
+    def _arguments(self, query: Query, data: tuple[Array, ...]) -> list[Array]:
+        """Return the arguments of the function, without `args`."""
         # `to_function` may copy. Data may be large, so it is passed without.
         to_function = self.backend.to_function
         given = [to_function(self._seen(query.points))]
-        fun, name = (self.fun, "fun") if query.what == "fun" else (self.grad, "grad")
         if self.closed:
-            method = CLOSED_FORM_METHODS[query.what]
-            fun, name = getattr(self.fun, method), f"fun.{method}"
             xp, shape = self.backend.xp, query.points.shape[:2]
             t = xp.zeros_like(query.points[..., 0]) if query.t is None else xp.broadcast_to(query.t, shape)
             given.append(to_function(self._seen(t)))
-        assert fun is not None
         given += [self._seen(rows[:, None]) for rows in data]
         if query.xi is not None:
             given.append(to_function(self._seen(query.xi)))
-        with self.backend.guard_arguments(*given):
-            found = fun(*given, *self.args)
+        return given
+
+    def _read(self, found: Any, query: Query) -> Array:
+        """Return what the function returned as an array (B, n) or (B, n, d). Raise if its shape is wrong."""
+        name = f"fun.{CLOSED_FORM_METHODS[query.what]}" if self.closed else query.what
         if not (self.watched and name == "fun"):
             return self._check_shape(found, query, name)
         if not isinstance(found, tuple):
@@ -123,6 +165,25 @@ class Vectorized:
                 f"{tuple(query.points.shape)[hidden:]}; got {tuple(values.shape)}."
             )
         return values if self.batched else values[None]
+
+
+def _slices(n: int, parts: int) -> list[slice]:
+    """Divide n points into at most this many slices of about equal length.
+
+    >>> _slices(5, 2)
+    [slice(0, 2, None), slice(2, 5, None)]
+    """
+    parts = max(1, min(n, parts))
+    ends = [n * k // parts for k in range(parts + 1)]
+    return [slice(begin, end) for begin, end in pairwise(ends)]
+
+
+def _part(query: Query, data: tuple[Array, ...], axis: int, some: slice) -> tuple[Query, tuple[Array, ...]]:
+    """Return a query for some problems (axis 0) or some points (axis 1), with the data of its problems."""
+    rows = (some,) if axis == 0 else (slice(None), some)
+    xi = None if query.xi is None else query.xi[rows]
+    part = query._replace(points=query.points[rows], xi=xi)
+    return part, tuple(a[some] for a in data) if axis == 0 else data
 
 
 class Pointwise:
@@ -153,9 +214,9 @@ class Pointwise:
             self.calls.append(PointCall(grad, args))
         self._mappers = mappers
 
-    def with_workers(self, mappers: list[Mapper]) -> Pointwise:
-        """Return the same functions, called by workers: one mapper for each of `calls`."""
-        return Pointwise(self.backend, self.fun, self.grad, self.args, derived=self.derived, mappers=mappers)
+    def with_workers(self, workers: Workers) -> Pointwise:
+        """Return the same functions, called by workers."""
+        return Pointwise(self.backend, self.fun, self.grad, self.args, derived=self.derived, mappers=workers.mappers)
 
     def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.

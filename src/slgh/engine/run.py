@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar
 
@@ -81,6 +81,7 @@ class Run:
         self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter, config.step)
         self.loop_remark = ""
         """Sentence for the message that says why there is no compiled loop, if one was to be expected."""
+        self._remarks: list[Callable[[], str]] = []
         self._search_loop: BlockLoop | None = None
         """Compiled loop of the local searches that follow the homotopies of a batch."""
         self._masked = False
@@ -305,7 +306,7 @@ class Run:
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,
                 phases=() if strategy is None else strategy.timeline(self.state.k),
-                remarks=(self.config.remark, self.loop_remark),
+                remarks=(self.config.remark, self.loop_remark, *(remark() for remark in self._remarks)),
                 elapsed=self.elapsed,
             )
         )
@@ -368,6 +369,10 @@ class Run:
         """Compile the loop of the stage that `state` is in. Return it and its first state, or why there is none."""
         here = dataclasses.replace(self.config, step=self.config.step_at(state.k))
         return compile_loop(state, here, self.noise, self.recorder, functions, masked=self._masked)
+
+    def add_remark(self, remark: Callable[[], str]) -> None:
+        """Let the message end with this sentence, which is read at the end of the run. It may be empty."""
+        self._remarks.append(remark)
 
     def advance_block(self, request: Advance) -> Any:
         """Answer the request of a compiled loop: run a block of iterations."""
