@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+from typing import Any
 
 from slgh.cli.drawing import draw
 from slgh.cli.errors import exit_code
@@ -23,10 +24,17 @@ from slgh.cli.problem import read_problem
 from slgh.cli.report import as_dict, how_to_resume, notes, repeat, summary
 from slgh.cli.run import FinishedRun, RunSpec, choose_history, limits_of, read_params, run
 from slgh.cli.run_folder import KeptRun, read_folder, run_in_folder
+from slgh.cli.workers import SERVED, open_named
 
 
 def minimize(options: MinimizeOptions) -> int:
     """Minimize the problem, and print, write and draw the result."""
+    with open_named(options.workers) as workers:
+        return 0 if workers is SERVED else _minimize(options, workers)
+
+
+def _minimize(options: MinimizeOptions, workers: Any) -> int:
+    """Minimize the problem with these workers."""
     output = read_run_output(options, (*IMAGE_SUFFIXES, PAGE_SUFFIX))
     params = read_params(options)
     kept = read_folder(options)
@@ -39,6 +47,7 @@ def minimize(options: MinimizeOptions) -> int:
         options=_with_seed(options, kept),
         params=params,
         problem=problem,
+        workers=workers,
         history=choose_history(problem.d, limits, path=output.plot is not None) if kept is None else kept.history,
     )
     with output.reserved():

@@ -23,7 +23,7 @@ from slgh.cli.declaration import (
     option,
     switch,
 )
-from slgh.cli.parse import read_value
+from slgh.cli.parse import read_value, read_workers
 
 # The names in these lists are repeated from `slgh.paper`, which takes long to import. A test compares them.
 ATTACK_METHODS = ("auto", "zosgd", "zoadamm", "zogradopt", "zoslgh_r", "zoslgh_d")
@@ -171,7 +171,14 @@ class MinimizeOptions(RunOptions, ProblemOptions):
         FUNCTION,
         choices=("quadrature", "sampling"),
     )
-    workers: int | None = option("N", "Evaluate --fun in N processes; -1: one per core.", FUNCTION, Role.EXECUTION)
+    workers: int | str | None = option(
+        "N",
+        "Evaluate --fun in N processes; -1: one per core. Or on a cluster: dask:ADDRESS, ray, ray:ADDRESS, or mpi, "
+        "under mpirun.",
+        FUNCTION,
+        Role.EXECUTION,
+        read=read_workers,
+    )
     noise: float | None = option("NU", "Maximum error of the values of f (Algorithm 4).", METHOD)
     max_evals: int | None = option("N", "Maximum number of values and gradients. auto plans by it.", LIMITS)
     target: float | None = option("F", "Stop when f is at most F.", LIMITS)

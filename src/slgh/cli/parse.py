@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MAX_DIGITS = 18
 """Maximum digits of an integer. Longer ones become floats, since they do not fit into 64 bits."""
 
+CLUSTERS = ("dask", "ray", "mpi")
+"""Clusters that --workers can name."""
+
 
 def read_count(text: str) -> int:
     """Read an integer, also in the form 1e4.
@@ -32,6 +35,20 @@ def read_count(text: str) -> int:
         if not number.is_integer():
             raise
         return int(number)
+
+
+def read_workers(text: str) -> int | str:
+    """Read a number of processes, or the name of a cluster.
+
+    >>> read_workers("-1"), read_workers("dask:tcp://localhost:8786")
+    (-1, 'dask:tcp://localhost:8786')
+    """
+    if text.partition(":")[0] in CLUSTERS:
+        return text
+    try:
+        return read_count(text)
+    except ValueError:
+        fail(f"--workers must be a number of processes, dask:ADDRESS, ray, ray:ADDRESS or mpi, got {text!r}.")
 
 
 def read_value(text: str) -> Any:

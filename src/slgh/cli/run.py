@@ -41,6 +41,8 @@ class RunSpec:
     """Hyperparameters, and parts to replace."""
     problem: GivenProblem
     history: History
+    workers: Any = None
+    """The opened workers that `options` name."""
 
     @property
     def schedule(self) -> str:
@@ -108,7 +110,7 @@ def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) 
                 progress=progress,
                 history=spec.history,
                 checkpoint=checkpoint,
-                **values_of(options, *PASSED),
+                **values_of(options, *PASSED) | {"workers": spec.workers},
                 **arguments,
                 **spec.params,
             )
