@@ -1,0 +1,51 @@
+"""Functions that the tests of clusters evaluate on workers, which import them from here."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import slgh
+
+
+def waves(x: Any) -> Any:
+    """Return a function with many minima, of points x (..., d)."""
+    return (x**2 - np.cos(5 * x)).sum(-1)
+
+
+def waves_one_by_one(x: Any) -> float:
+    """Return the same for one point. Fail for several."""
+    assert x.ndim == 1
+    return float(waves(x))
+
+
+def die_once(x: Any, folder: str) -> float:
+    """Kill the process at one of the points near the minimum, but only once per folder."""
+    if np.sum(x) < 5 and not (mark := Path(folder, "dead")).exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return float(waves(x))
+
+
+def die_always(x: Any, folder: str) -> float:
+    """Kill the process at points near the minimum."""
+    if np.sum(x) < 5:
+        Path(folder, "dead").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return float(waves(x))
+
+
+def fail(x: Any) -> float:
+    """Raise at points near the minimum."""
+    if np.sum(x) < 5:
+        raise ZeroDivisionError("in a worker")
+    return float(waves(x))
+
+
+def run(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Result:
+    """Minimize in four variables from (2, 2, 2, 2)."""
+    return slgh.minimize(fun, np.full(4, 2.0), max_evals=400, seed=0, workers=workers, **options)
