@@ -21,7 +21,7 @@ from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_fo
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
-from slgh.engine.snapshot import open_checkpoint
+from slgh.engine.snapshot import Snapshot, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.protocols import Watch
@@ -249,10 +249,12 @@ def minimize(
     return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
 
 
-def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
-    """Return a run that has not begun, or that continues its checkpoint."""
+def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | None = None) -> Run:
+    """Return a run that has not begun, or that continues `found` or, by default, its checkpoint."""
     saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
-    saved_seed = saver.found[0].seed if saver and saver.found else None
+    if found is None and saver is not None:
+        found = saver.found
+    saved_seed = None if found is None else found.meta.seed
     names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
     config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed)
     recorder = Recorder(
@@ -262,7 +264,7 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits) -> Run:
         saver=saver,
         progress=arguments.progress,
     )
-    return Run(config, recorder, Portfolio(config) if config.phases else None)
+    return Run(config, recorder, Portfolio(config) if config.phases else None, found)
 
 
 def drive(

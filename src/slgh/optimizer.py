@@ -12,14 +12,21 @@ from numpy.typing import NDArray
 from slgh.checks import ArgumentValueError, NonfiniteError
 from slgh.engine.arguments import Arguments
 from slgh.engine.bad_values import BadValuePolicy
-from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import Evaluate
+from slgh.engine.snapshot import Snapshot, read_meta
 from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
 from slgh.minimize import make_run
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.result import Result
+
+
+def _snapshot_of(state: dict[str, Any]) -> Snapshot:
+    """Return the content of a `state_dict`."""
+    with refuse_damaged("state_dict"):
+        return Snapshot("state_dict", read_meta(state["header"]), dict(state["arrays"]))
 
 
 class Optimizer:
@@ -74,30 +81,79 @@ class Optimizer:
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         **params: Unpack[MethodParameters],
     ) -> None:
-        self._run = make_run(
-            Arguments(
-                x0=x0,
-                method=method,
-                sample_xi=sample_xi,
-                bounds=bounds,
-                batched=batched,
-                limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
-                seed=seed,
-                callback=callback,
-                progress=progress,
-                history=history,
-                on_nonfinite=on_nonfinite,
-                checkpoint=checkpoint,
-                params=dict(params),
-            ),
-            ObjectiveTraits(gradient=gradients),
+        arguments = Arguments(
+            x0=x0,
+            method=method,
+            sample_xi=sample_xi,
+            bounds=bounds,
+            batched=batched,
+            limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+            seed=seed,
+            callback=callback,
+            progress=progress,
+            history=history,
+            on_nonfinite=on_nonfinite,
+            checkpoint=checkpoint,
+            params=dict(params),
         )
-        self._backend = self._run.config.backend
-        self._requests = self._run.requests()
+        self._begin(arguments, ObjectiveTraits(gradient=gradients))
+
+    def _begin(self, arguments: Arguments, traits: ObjectiveTraits, state: dict[str, Any] | None = None) -> None:
+        """Begin a run, or continue one from its `state_dict`."""
+        self._arguments, self._traits = arguments, traits
         self._request: Evaluate | None = None
         self._result: Result | None = None
         self._status = Status.RUNNING
+        self._run = make_run(arguments, traits, None if state is None else _snapshot_of(state))
+        self._backend = self._run.config.backend
+        self._requests = self._run.requests()
         self._advance(None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the run: what a checkpoint holds, as numbers, text and NumPy arrays.
+
+        The run can be continued from it at any time, also between `ask` and `tell`.
+
+        Returns
+        -------
+        dict
+            "header" can be written as JSON, "arrays" with `numpy.savez`.
+        """
+        meta, arrays = self._run.capture()
+        return {"header": meta._asdict(), "arrays": {name: array.copy() for name, array in arrays.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the run of a `state_dict`. It must come from an Optimizer with the same arguments.
+
+        The points of `ask` are then those of that Optimizer. `max_evals`, `max_iter`, `max_seconds` and `target` may
+        differ, as far as they may for a checkpoint.
+        """
+        found, identity = _snapshot_of(state), self._run.config.identity
+        for name, value in identity.items():
+            if found.meta.identity.get(name) != value:
+                raise ArgumentValueError(
+                    f"`state` belongs to another run: its {name} is {found.meta.identity.get(name)!r}, here it is "
+                    f"{value!r}. Pass the arguments of that run to Optimizer."
+                )
+        self._begin(self._arguments, self._traits, state)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what pickle and copy need: the arguments, the state of the run, and its result if it has ended."""
+        return {
+            "arguments": self._arguments,
+            "traits": self._traits,
+            "state": self.state_dict(),
+            "result": self._result,
+            "status": self._status,
+        }
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        """Continue a pickled run."""
+        self._begin(saved["arguments"], saved["traits"], saved["state"])
+        if saved["result"] is not None:
+            self._request, self._result = None, saved["result"]
+        elif saved["status"] is not Status.RUNNING:
+            self._request, self._status = None, saved["status"]
 
     def _advance(self, values: Any) -> None:
         """Answer the current request, and get the next one.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Generator
@@ -14,6 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh.backends.protocols import NoiseSource
 from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
 from slgh.engine.batch_search import searching
@@ -70,10 +72,17 @@ class Stop(Exception):
 class Run:
     """One call of `minimize`, or one `Optimizer`.
 
-    `state` is the state after the last complete iteration. Only this class assigns to it.
+    `state` is the state after the last complete iteration. Only this class assigns to it. `found` is the checkpoint to
+    continue.
     """
 
-    def __init__(self, config: RunConfig, recorder: Recorder, strategy: Strategy | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        recorder: Recorder,
+        strategy: Strategy | None = None,
+        found: snapshot.Snapshot | None = None,
+    ) -> None:
         backend, (B, d) = config.backend, config.x0.shape
         self.config, self.recorder, self.strategy = config, recorder, strategy
         self.noise = backend.noise(config.keys, d, config.sample_xi, samples=config.noise_samples)
@@ -99,7 +108,7 @@ class Run:
             began=np.zeros((3, B), int),
             counts=np.zeros((3, B), int),
         )
-        if not self._load_found() and config.batch_size is not None:
+        if not self._load_found(found) and config.batch_size is not None:
             self.noise.keep(active)
         full = self.state.full
         if self._searching:
@@ -528,7 +537,18 @@ class Run:
         if saver is None:
             return False
         self._gather()
-        meta = snapshot.Meta(
+        return saver.save(self._meta(), self._arrays(self.noise), first=first)
+
+    def capture(self) -> tuple[snapshot.Meta, Arrays]:
+        """Return what a checkpoint holds, also in the middle of an iteration."""
+        self._gather()
+        noise = copy.deepcopy(self.noise)  # since the iteration that runs goes on with the noise where it is
+        noise.rewind()
+        return self._meta(), self._arrays(noise)
+
+    def _meta(self) -> snapshot.Meta:
+        """Return the header of a checkpoint."""
+        return snapshot.Meta(
             identity=self.config.identity,
             seed=self.config.seed,
             k=self.state.k,
@@ -538,13 +558,12 @@ class Run:
             stride=self.recorder.history.stride,
             masked=self.loop.masked if isinstance(self.loop, BlockLoop) else self._masked,
         )
-        return saver.save(meta, self._arrays(), first=first)
 
-    def _arrays(self) -> Arrays:
-        """Return the arrays of a checkpoint."""
+    def _arrays(self, noise: NoiseSource) -> Arrays:
+        """Return the arrays of a checkpoint. The `noise` is at the beginning of an iteration."""
         backend, history = self.config.backend, self.recorder.history
         groups: dict[str, Arrays] = {
-            "noise": self.noise.save(),
+            "noise": noise.save(),
             "history": history.save(),
             "ended": history.ended,
             "position": self.recorder.position._asdict(),
@@ -554,19 +573,18 @@ class Run:
             groups["auto"] = self.strategy.save()
         return snapshot.collect(self.state, groups)
 
-    def _load_found(self) -> bool:
-        """Continue the checkpoint if the file holds one that has begun, and return True. Otherwise return False."""
-        saver = self.recorder.saver
-        if not (saver and saver.found):
+    def _load_found(self, found: snapshot.Snapshot | None) -> bool:
+        """Continue the checkpoint if there is one that has begun, and return True. Otherwise return False."""
+        if found is None:
             return False
-        meta, arrays = saver.found
-        with refuse_damaged(saver.name):
-            if not snapshot.is_begun(meta, self.config, saver.name):
+        name, meta, arrays = found
+        with refuse_damaged(name):
+            if not snapshot.is_begun(meta, self.config, name):
                 return False
             if self.config.search is not None and meta.k >= self.config.limits.iterations:
                 full = searching(self.state.full, self.state.status == Status.RUNNING, self.config)
                 self.state = self.state._replace(full=full)
-            snapshot.check_arrays(arrays, self._arrays())
+            snapshot.check_arrays(arrays, self._arrays(self.noise))
             self._load(meta, arrays)
         return True
 

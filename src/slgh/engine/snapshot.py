@@ -43,6 +43,15 @@ class Meta(NamedTuple):
     """True if a compiled loop has met a value that is not finite."""
 
 
+class Snapshot(NamedTuple):
+    """Content of a checkpoint."""
+
+    name: str
+    """Name of the file, for messages."""
+    meta: Meta
+    arrays: Arrays
+
+
 # The header comes from a file that is not trusted: `type(...) is int` excludes bool.
 
 
@@ -89,11 +98,11 @@ class Saver:
         self.name = os.fsdecode(settings.path)
         """The path as the user wrote it, for messages."""
         self.path = resolve(settings.path)
-        self.found: tuple[Meta, Arrays] | None = None
-        """Header and arrays of the checkpoint that was there at the beginning."""
+        self.found: Snapshot | None = None
+        """The checkpoint that was there at the beginning."""
         if (found := read(settings.path)) is not None:
             with refuse_damaged(self.name):
-                self.found = read_meta(found[0]), found[1]
+                self.found = Snapshot(self.name, read_meta(found[0]), found[1])
         self.last_time = time.monotonic()
         self.last_k = 0
         self.warned = False
