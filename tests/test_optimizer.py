@@ -66,8 +66,9 @@ def test_while_running_there_is_a_result_so_far() -> None:
 @pytest.mark.parametrize(
     ("points", "values", "match"),
     [
-        (lambda p: p + 1, lambda p: fun(p), "`points` must be those of the last `ask`"),
-        (lambda p: p[:-1], lambda p: fun(p), "`points` must be those of the last `ask`"),
+        (lambda p: p + 1, lambda p: fun(p), "`points` must be points that `ask` has returned.*which is not one"),
+        (lambda p: p[:-1], lambda p: fun(p), r"`values` must have shape \(3,\)"),
+        (lambda p: p[:, :-1], lambda p: fun(p), "`points` must be those of the last `ask`"),
         (lambda p: p, lambda p: fun(p)[:-1], r"`values` must have shape \(4,\) for points \(4, 4\), got \(3,\)"),
         (lambda p: p, lambda p: None, "`values` must return real numbers|`values` must be real numbers"),
         (lambda p: p, lambda p: [1j] * 4, "real numbers"),

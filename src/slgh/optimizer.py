@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.checks import ArgumentValueError, NonfiniteError
+from slgh.checks import ArgumentValueError, NonfiniteError, count
 from slgh.engine.arguments import Arguments
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
@@ -102,6 +102,10 @@ class Optimizer:
         """Begin a run, or continue one from its `state_dict`."""
         self._arguments, self._traits = arguments, traits
         self._request: Evaluate | None = None
+        self._out: set[int] = set()
+        """Points of the current request that `ask` has returned."""
+        self._last: list[int] | None = None
+        """Points that the last `ask` has returned, None if there was none in this request."""
         self._result: Result | None = None
         self._status = Status.RUNNING
         self._run = make_run(arguments, traits, None if state is None else _snapshot_of(state))
@@ -165,7 +169,8 @@ class Optimizer:
                 with np.errstate(all="ignore"), self._backend.session(differences=True):
                     request = self._requests.send(values)
                 assert isinstance(request, Evaluate)
-                self._request = request
+                self._request, self._last = request, None
+                self._out.clear()
             except StopIteration as end:
                 self._request, self._result = None, end.value
             except BaseException as error:
@@ -194,42 +199,112 @@ class Optimizer:
 
     @property
     def xi(self) -> Any:
-        """Samples (n, ...), batched (B, n, ...), for the points of a stochastic function. Otherwise None."""
+        """Samples (n, ...), batched (B, n, ...), for the points of the last `ask`. None if f is not stochastic."""
         xi = self._pending().query.xi
-        return None if xi is None else self._backend.to_library(xi if self._run.config.batched else xi[0])
+        if xi is None or self._run.config.batched:
+            return None if xi is None else self._backend.to_library(xi)
+        return self._backend.to_library(self._some(xi[0], self._without_value() if self._last is None else self._last))
 
-    def ask(self) -> Any:
-        """Return the points to evaluate, (n, d), batched (B, n, d) for the active problems.
+    def ask(self, n: int | None = None) -> Any:
+        """Return points to evaluate, (n, d), batched (B, n, d) for the active problems.
 
-        They stay the same until `tell` is called.
+        Parameters
+        ----------
+        n
+            Maximum number of points. They are then points that no other `ask` has returned, and there may be none
+            until `tell` has all values of the iteration. None, the default: all points of the iteration that have no
+            value yet, whether they were returned before or not.
         """
         points = self._pending().query.points
-        return self._backend.to_library(points if self._run.config.batched else points[0])
+        if self._run.config.batched:
+            if n is not None:
+                raise ArgumentValueError("`n` is for a single problem. Omit it: a batch is asked for at once.")
+            return self._backend.to_library(points)
+        at = self._without_value()
+        if n is not None:
+            count("n", n, 0)
+            at = [i for i in at if i not in self._out][:n]
+        self._last = at
+        self._out.update(at)
+        return self._backend.to_library(self._some(points[0], at))
 
     def tell(self, points: Any, values: Any) -> None:
-        """Pass the values or gradients at the points of the last `ask`.
+        """Pass the values or gradients at points of `ask`.
 
         Parameters
         ----------
         points
-            The points of the last `ask`, unchanged.
+            Points that `ask` has returned, unchanged. For a single problem, they may be some of them, in any order.
+            Equal points get their values in the order of `ask`. The iteration ends when all its points have values.
         values
-            Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B.
+            Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
+            failed.
         """
-        query = self._pending().query
-        backend = self._backend
-        expected = query.points if self._run.config.batched else query.points[0]
-        if not np.array_equal(backend.host(backend.real(points, "points")), backend.host(expected)):
-            raise ArgumentValueError("`points` must be those of the last `ask`, in their order.")
-        shape = tuple(expected.shape if query.is_gradient else expected.shape[:-1])
+        request, backend, batched = self._pending(), self._backend, self._run.config.batched
+        query = request.query
+        given = backend.host(backend.real(points, "points"))
+        all_points = backend.host(query.points if batched else query.points[0])
+        complete = not request.answers.received and np.array_equal(given, all_points)
+        if not complete and (batched or given.ndim != 2 or given.shape[1] != all_points.shape[1]):
+            raise ArgumentValueError("`points` must be those of the last `ask`, unchanged.")
+        shape = given.shape if query.is_gradient else given.shape[:-1]
         array = backend.real(values, "values")
         if tuple(array.shape) != shape:
             raise ArgumentValueError(
-                f"`values` must have shape {shape} for points {tuple(expected.shape)}, got {tuple(array.shape)}."
+                f"`values` must have shape {shape} for points {given.shape}, got {tuple(array.shape)}."
             )
         if self._run.config.raise_nonfinite and not np.isfinite(backend.host(array)).all():
             raise NonfiniteError("`values` must be finite with on_nonfinite='raise'.")
-        self._advance(array if self._run.config.batched else array[None])
+        if complete:
+            self._advance(array if batched else array[None])
+        else:
+            for i, value in zip(self._find(given), array, strict=True):
+                request.answers.begin(1)
+                request.answers.receive(i, value)
+            if not self._without_value():
+                found = backend.stack([request.answers.received[i] for i in range(len(all_points))])
+                self._advance(backend.xp.reshape(found, query.answer_shape))
+        if not self.stop():
+            self._run.save_if_due()
+
+    def abandon(self, points: Any) -> None:
+        """Let `ask(n)` return these points again, because nobody will evaluate them.
+
+        Parameters
+        ----------
+        points
+            Points that `ask` has returned and that have no value yet.
+        """
+        backend = self._backend
+        self._out.difference_update(self._find(backend.host(backend.real(points, "points"))))
+
+    def _some(self, array: Any, at: list[int]) -> Any:
+        """Return these rows of an array."""
+        return array if len(at) == len(array) else array[self._backend.index(np.array(at, np.intp))]
+
+    def _without_value(self) -> list[int]:
+        """Return which points of the current request have no value yet."""
+        request = self._pending()
+        return [i for i in range(request.query.points.shape[1]) if i not in request.answers.received]
+
+    def _find(self, points: NDArray[Any]) -> list[int]:
+        """Return which points of the current request these are. Raise if one is foreign, or has a value."""
+        request, host = self._pending(), self._backend.host
+        places: dict[bytes, list[int]] = {}
+        for i, point in enumerate(host(request.query.points[0])):
+            places.setdefault(point.tobytes(), []).append(i)
+        found = []
+        for point in points:
+            free = places.get(np.ascontiguousarray(point).tobytes())
+            while free and free[0] in request.answers.received:
+                free.pop(0)
+            if not free:
+                raise ArgumentValueError(
+                    "`points` must be points that `ask` has returned, unchanged, each with one value; "
+                    f"got {np.array2string(point, threshold=6)}, which {'has a value' if free == [] else 'is not one'}."
+                )
+            found.append(free.pop(0))
+        return found
 
     def stop(self) -> bool:
         """Return True if the run has ended."""

@@ -539,6 +539,12 @@ class Run:
         self._gather()
         return saver.save(self._meta(), self._arrays(self.noise), first=first)
 
+    def save_if_due(self) -> None:
+        """Save in the middle of an iteration, with the values received so far, if it is time to."""
+        saver = self.recorder.saver
+        if saver is not None and saver.due(self.state.k):
+            saver.save(*self.capture())
+
     def capture(self) -> tuple[snapshot.Meta, Arrays]:
         """Return what a checkpoint holds, also in the middle of an iteration."""
         self._gather()
