@@ -37,13 +37,14 @@ class Result(OptimizeResult):
     ----------
     x, fun
         Solution, and f there. This evaluation is counted. For the paper's methods the solution is the last iterate. For
-        "auto" and "scale_free" it is the best evaluated point. If "auto" has found f to be noisy, it is the last
-        iterate, and for a stochastic fun the mean of the last tenth of the iterates. If the `target` was reached, it is
+        "auto" and "scale_free" it is the best evaluated point. If "auto" has found f to be noisy, it is a
+        point that was evaluated repeatedly, and `fun` is the average there (the last iterate if the run was cut short).
+        For a stochastic fun, it is the mean of the last tenth of the iterates. If the `target` was reached, it is
         the point that reached it. (For a stochastic fun, an iteration's estimate reached it, and `fun` is another
         estimate.) After Ctrl-C it is the best evaluated point, and for a stochastic fun the last iterate, with fun NaN.
     fun_se
         Standard error of `fun`. For a stochastic fun, `fun` is the mean over as many samples as an iteration has, and
-        the standard error of one sample is NaN. Otherwise 0.
+        the standard error of one sample is NaN. If "auto" has found f to be noisy, that of the average. Otherwise 0.
     x_best, fun_best
         Best evaluated point, and f there. For a stochastic fun, whose single values mean little, x and fun.
     xhat

@@ -93,11 +93,12 @@ class Incumbent(NamedTuple):
 
 
 class CovarianceOutcome(NamedTuple):
-    """Lowest point found, f there, and why the homotopy ended."""
+    """Lowest point found, f there, why the homotopy ended, and the last iterate, inside the bounds."""
 
     x: Floats
     fun: float
     end: CovarianceEnd
+    center: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,7 +368,7 @@ def covariance_homotopy(
     bad = 0
 
     def outcome(end: CovarianceEnd) -> CovarianceOutcome:
-        return CovarianceOutcome(lowest_x, lowest, end)
+        return CovarianceOutcome(lowest_x, lowest, end, space.inside(m))
 
     for iteration in range(1, budget // samples + 1):
         z = rng.standard_normal((samples, d))

@@ -78,12 +78,26 @@ class Pace(NamedTuple):
     fall: float
     alpha: float
 
+    @property
+    def depth(self) -> float:
+        """Logarithm of the fall."""
+        return -math.log(self.fall)
 
-def choose_pace(oracle: Oracle, d: int, T: int, fall: float | None = None) -> Pace:
-    """Choose the pace of T iterations. `fall` is kept if given."""
+
+def fastest_fall(oracle: Oracle, d: int, T: int) -> float:
+    """Return the logarithm of the fastest possible fall of t in T iterations."""
     c = zeroth_order_cosine(oracle.samples, d) if oracle.asks == "values" else 1.0
-    fastest = max(1, T) * c * c / 2
-    depth = min(math.log(LARGEST_FALL), max(AMPLE_SHARE * fastest, min(LEAST_DEPTH, TIGHT_SHARE * fastest)))
+    return max(1, T) * c * c / 2
+
+
+def choose_pace(oracle: Oracle, d: int, T: int, fall: float | None = None, share: float | None = None) -> Pace:
+    """Choose the pace of T iterations. `fall` is kept if given. `share` is the share of the fastest possible fall."""
+    fastest = fastest_fall(oracle, d, T)
+    if share is None:
+        wanted = max(AMPLE_SHARE * fastest, min(LEAST_DEPTH, TIGHT_SHARE * fastest))
+    else:
+        wanted = share * fastest
+    depth = min(math.log(LARGEST_FALL), wanted)
     if fall is not None:
         depth = -math.log(fall)
     return Pace(math.exp(-depth), min(max(MIN_ALPHA, ALPHA_PER_SHARE * depth / fastest), MAX_ALPHA))

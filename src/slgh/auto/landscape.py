@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from slgh.auto.agreement import agreed_values, agrees
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
 
 POINTS = 16
@@ -27,6 +28,13 @@ has at most 2, Rastrigin's function about 6, pure noise 10, and 13 are possible.
 of benchmarks/coco.py in 20, 40 and 160 variables, f3, f15 and f17 always count as rugged. Of the smooth ones, those
 with the most sign changes, f2 and f10, do so in at most 4 draws."""
 
+OUTLIERS_MAX_UNEQUAL = 0.5
+"""f has outliers, instead of noise everywhere, if at most this share of its points has two values that differ. That is
+the case with up to 29 % of outliers. A search on values that agree would need too many evaluations with more."""
+
+OUTLIERS_MIN_DISTINCT = 0.5
+"""Minimum share of distinct values on the lines for outliers. Noisy counts of a few events agree by chance."""
+
 ROUNDING_ULPS = 16
 """Differences below this many ulps count as zero."""
 
@@ -37,6 +45,24 @@ class Landscape(IntEnum):
     SMOOTH = 0
     RUGGED = 1
     NOISY = 2
+    SMOOTH_WITH_OUTLIERS = 3
+    """Most values have no noise, and f is smooth beneath the others."""
+    RUGGED_WITH_OUTLIERS = 4
+
+    @property
+    def rugged(self) -> bool:
+        """True if f is rugged, with or without outliers."""
+        return self in (Landscape.RUGGED, Landscape.RUGGED_WITH_OUTLIERS)
+
+    @property
+    def has_outliers(self) -> bool:
+        """True if most values have no noise, but not all."""
+        return self in (Landscape.SMOOTH_WITH_OUTLIERS, Landscape.RUGGED_WITH_OUTLIERS)
+
+    @property
+    def words(self) -> str:
+        """Name for a message."""
+        return self.name.lower().replace("_", " ")
 
 
 def affordable_lines(budget: int) -> int:
@@ -44,7 +70,7 @@ def affordable_lines(budget: int) -> int:
     return min(MAX_LINES, int(MAX_SHARE * budget) // (POINTS + 1))
 
 
-def check_landscape(x: Floats, ends: Floats, eps: float) -> Evaluating[Landscape]:
+def check_landscape(x: Floats, ends: Floats, eps: float, *, outliers: bool = True) -> Evaluating[Landscape]:
     """Evaluate f on the lines from x (d,) toward the `ends` (n, d), and classify it.
 
     Second differences do not contain the slope, which in many variables hides everything else. f is noisy if it returns
@@ -55,6 +81,8 @@ def check_landscape(x: Floats, ends: Floats, eps: float) -> Evaluating[Landscape
     ----------
     eps
         Machine epsilon of x.
+    outliers
+        True if outliers are distinguished from other noise.
     """
     n = len(ends)
     share = np.linspace(0.0, LINE_LENGTH, POINTS)[None, :, None]
@@ -69,9 +97,39 @@ def check_landscape(x: Floats, ends: Floats, eps: float) -> Evaluating[Landscape
     again = yield Evaluation(points[np.arange(n), sharpest])
     starts = np.broadcast_to(lines[0, 0], n)
     if not (_same(lines[:, 0], starts, rounding) and _same(lines[np.arange(n), sharpest], _known(again), rounding)):
+        return (yield from _check_outliers(points, values.reshape(n, POINTS), eps)) if outliers else Landscape.NOISY
+    return Landscape.RUGGED if _is_rugged(second, rounding) else Landscape.SMOOTH
+
+
+def _check_outliers(points: Floats, lines: Floats, eps: float) -> Evaluating[Landscape]:
+    """Classify a noisy f by its values on lines (n, POINTS), at points (n, POINTS, d).
+
+    If most values have no noise, the lines are evaluated again, until two values of each point agree.
+    """
+    n = len(lines)
+    starts = lines[:, 0]
+    if n > 1 and len(np.unique(starts)) == n:  # as likely with 70 % of outliers as not, but sure with noise everywhere
         return Landscape.NOISY
+    first, rest = lines.ravel(), points.reshape(n * POINTS, -1)
+    again = yield Evaluation(rest)
+    unequal = ~agrees(first, again, eps)
+    distinct = len(np.unique(first)) / first.size
+    if np.mean(unequal) > OUTLIERS_MAX_UNEQUAL or distinct < OUTLIERS_MIN_DISTINCT:
+        return Landscape.NOISY
+    exact = first.copy()
+    found = yield from agreed_values(Evaluation(rest[unequal]), eps, seen=np.stack([first, again], axis=1)[unequal])
+    exact[unequal] = found.values
+    exact = _known(exact.reshape(n, POINTS))
+    with np.errstate(over="ignore"):
+        second = _known(np.diff(exact, 2))
+    rounding = ROUNDING_ULPS * _precision(exact, eps) * np.fmax.reduce(np.abs(exact), axis=1)
+    return Landscape.RUGGED_WITH_OUTLIERS if _is_rugged(second, rounding) else Landscape.SMOOTH_WITH_OUTLIERS
+
+
+def _is_rugged(second: Floats, rounding: Floats) -> bool:
+    """Return True if the second differences (n, POINTS - 2) change sign often. `rounding` (n,) counts as zero."""
     changes = [_sign_changes(*line) for line in zip(second, rounding, strict=True)]
-    return Landscape.RUGGED if np.median(changes) >= RUGGED_SIGN_CHANGES else Landscape.SMOOTH
+    return bool(np.median(changes) >= RUGGED_SIGN_CHANGES)
 
 
 def _known(values: Floats) -> Floats:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
+from slgh.auto import noise_level
+from slgh.auto.agreement import MAX_VALUES, agreed_values, search_agreed
 from slgh.auto.basin_hops import Hops
 from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
 from slgh.auto.defaults import choose_pace
@@ -21,12 +23,14 @@ from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.hop_search import hop_search
 from slgh.auto.landscape import Landscape, check_landscape
 from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
-from slgh.auto.replay_log import PhaseOutcome, ReplayLog
+from slgh.auto.quadratic_fit import Samples, fit_quadratic
+from slgh.auto.race import average_at, race
+from slgh.auto.replay_log import LOGGED, PhaseOutcome, ReplayLog
 from slgh.auto.slowdown import end_if_slow
 from slgh.auto.wide_search import FIRST_RADIUS, wide_search
-from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays
 from slgh.engine.config import RunConfig
+from slgh.engine.report import Solution
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status, first_counters
@@ -93,7 +97,41 @@ class Phases:
     @property
     def noisy(self) -> bool:
         """True if f has returned different values at the same point."""
-        return self.landscape is Landscape.NOISY
+        return self.landscape is Landscape.NOISY or self.has_outliers
+
+    @property
+    def has_outliers(self) -> bool:
+        """True if most values of f have no noise, but not all. Searches then use values that agree."""
+        return self.landscape is not None and self.landscape.has_outliers
+
+    @property
+    def rugged(self) -> bool:
+        """True if f has looked rugged."""
+        return self.landscape is not None and self.landscape.rugged
+
+    def iterations(self, evals: int) -> int:
+        """Return the number of iterations of a homotopy with `evals` evaluations."""
+        return evals // self.config.step.method.oracle.cost(True, self.config.step.ctx)
+
+    @property
+    def has_own_fall(self) -> bool:
+        """True if the user has said how far t falls."""
+        schedule = self.config.step.method.schedule
+        return "fall" in self.config.given or (isinstance(schedule, Budget) and schedule.t_end is not None)
+
+    @property
+    def solution(self) -> Solution | None:
+        """Best point of a noisy f, or None if nothing is known of its value."""
+        if not self.noisy:
+            return None
+        known = [o for o in self.log.outcomes if np.isfinite(o.fun)]
+        if known and known[-1].phase == "average":
+            best = known[-1]
+        elif known and self.has_outliers:
+            best = min(known, key=lambda o: o.fun)
+        else:
+            return None
+        return Solution(best.x, best.fun, best.error if np.isfinite(best.error) else np.nan)
 
     @property
     def homotopies(self) -> int:
@@ -110,16 +148,22 @@ class Phases:
     @property
     def story(self) -> str:
         """Observations and phases so far, for the message."""
-        seen = "" if self.landscape is None else f"f looked {self.landscape.name.lower()}"
+        seen = "" if self.landscape is None else f"f looked {self.landscape.words}"
         words = {
             "homotopy": ("homotopy", "homotopies"),
             "local_search": ("local search", "local searches"),
             "basin_hops": ("basin hop", "basin hops"),
             "covariance": ("covariance homotopy", "covariance homotopies"),
+            "quadratic_fit": ("quadratic fit", "quadratic fits"),
         }
         counted = ((self._count(phase), names) for phase, names in words.items())
         done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
         return ": ".join(filter(None, (seen, done)))
+
+    @property
+    def _eps(self) -> float:
+        """Machine epsilon of x."""
+        return float(np.finfo(self.config.dtype).eps)
 
     @property
     def unit(self) -> NDArray[Any]:
@@ -162,6 +206,13 @@ class Phases:
         """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
         if (skipped := self._skip_phase("restarts")) is not None:
             return skipped
+        if self.has_outliers:  # the lowest value is luck
+            found = [o for o in self.log.outcomes if np.isfinite(o.fun)]
+            best_x, best_fun = self.x0, np.inf
+            if found:
+                lowest = min(found, key=lambda o: o.fun)
+                best_x, best_fun = lowest.x, lowest.fun
+            return self._end_phase(run, PhaseOutcome("restarts", best_x, best_fun))
         best = run.state.full
         return self._end_phase(run, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
 
@@ -169,20 +220,26 @@ class Phases:
         """Check along this many lines if f is smooth, rugged or noisy."""
 
         def phase() -> Evaluating[PhaseOutcome]:
-            eps = float(np.finfo(self.config.dtype).eps)
-            landscape = yield from check_landscape(self.x0, self.random_points(lines), eps)
+            outliers = not run.has_gradients
+            landscape = yield from check_landscape(self.x0, self.random_points(lines), self._eps, outliers=outliers)
             return PhaseOutcome("landscape", self.x0, np.inf, int(landscape))
 
         return (yield from self._run_phase(run, phase(), "landscape"))
 
-    def homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> Generator[Request, Any, PhaseOutcome]:
-        """Shrink t while descending in x, with at most `evals` evaluations. Return the end point, and f there."""
+    def homotopy(
+        self, run: Run, x: NDArray[Any], t: float, evals: int, *, share: float | None = None
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Shrink t while descending in x, with at most `evals` evaluations. Return the end point, and f there.
+
+        `share`: share of the fastest possible fall of t that is used, by default that of `choose_pace`.
+        """
         if (skipped := self._skip_phase("homotopy")) is not None:
             return skipped
+        evals -= self._value_evals
         kept = self.left - evals  # for later phases
         while True:
             # `until` is set if the run was resumed in the middle of this homotopy.
-            if self.until is None and not self._begin_homotopy(run, x, t, evals):
+            if self.until is None and not self._begin_homotopy(run, x, t, evals, share):
                 return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NO_ITERATION))
             self.phase = "homotopy"
             status = yield from run.iterate_until(self.until or 0)
@@ -197,14 +254,30 @@ class Phases:
             self.retreats += 1
             self.until, t, evals = None, float(run.state.full.t[0]) / 10, run.left - kept
         end = self.config.inside(run.state.full.x)[0].astype(float)
-        if self.noisy or run.left + self.config.reserve < 1:
+        unknown = self.noisy and not self.has_outliers
+        if unknown or run.left + self.config.reserve < 1:
             return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
-        return (yield from self._run_phase(run, _value_at(end), "homotopy"))
+        found = PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED)
+        return (yield from self._run_phase(run, self._with_value(found), "homotopy"))
 
-    def _begin_homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int) -> bool:
+    @property
+    def _value_evals(self) -> int:
+        """Evaluations that are kept for f at the end of a homotopy if it has outliers."""
+        return MAX_VALUES if self.has_outliers else 0
+
+    def _with_value(self, outcome: PhaseOutcome) -> Evaluating[PhaseOutcome]:
+        """Evaluate f at the point of an outcome, with outliers until two values agree. Bad values count as infinite."""
+        point = Evaluation(outcome.x[None])
+        if self.has_outliers:
+            value = float((yield from agreed_values(point, self._eps)).values[0])
+        else:
+            value = float((yield point)[0])
+        return outcome._replace(fun=value if np.isfinite(value) else np.inf)
+
+    def _begin_homotopy(self, run: Run, x: NDArray[Any], t: float, evals: int, share: float | None) -> bool:
         """Begin a homotopy from x and t with at most `evals` evaluations. Return False if they allow no iteration."""
         method, full = self.config.step.method, run.state.full
-        T = evals // method.oracle.cost(True, self.config.step.ctx)
+        T = self.iterations(evals)
         if T < 1:
             return False
         schedule, update = method.schedule, method.update
@@ -214,7 +287,7 @@ class Phases:
         fall = schedule.fall if "fall" in self.config.given else None
         if schedule.t_end is not None:
             fall = min(1.0, schedule.t_end / t)
-        pace = choose_pace(method.oracle, x.size, T, fall)
+        pace = choose_pace(method.oracle, x.size, T, fall, share)
         if "alpha" not in self.config.given:
             update = dataclasses.replace(update, alpha=pace.alpha)
         schedule = dataclasses.replace(schedule, fall=pace.fall, t_end=None, iterations=T)
@@ -240,10 +313,61 @@ class Phases:
         budget = self.left if evals is None else min(evals, self.left)
 
         def search() -> Evaluating[PhaseOutcome]:
-            found = yield from covariance_homotopy(space, budget, incumbent, samples=samples, t1=self.t1, rng=rng)
-            return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
+            most = budget - self._value_evals
+            found = yield from covariance_homotopy(space, most, incumbent, samples=samples, t1=self.t1, rng=rng)
+            if not self.has_outliers:
+                return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
+            last = PhaseOutcome("covariance", found.center, np.inf, int(found.end))
+            return (yield from self._with_value(last)) if most >= samples else last
 
         return (yield from self._run_phase(run, search(), "covariance"))
+
+    def signal_share(self, run: Run, x: NDArray[Any], t: float) -> Generator[Request, Any, PhaseOutcome]:
+        """Measure the share of signal in the values around x at distance t. It is `fun` of the outcome."""
+        z = self.rng(PLAN_STREAM).standard_normal((noise_level.VALUES, x.size))
+        around = self.config.inside(np.asarray(x + t * self.config.widths * z, self.config.dtype)).astype(float)
+
+        def search() -> Evaluating[PhaseOutcome]:
+            return PhaseOutcome("noise_level", x, (yield from noise_level.signal_share(x, around)))
+
+        return (yield from self._run_phase(run, search(), "noise_level"))
+
+    def quadratic_fit(
+        self, run: Run, x: NDArray[Any], radius: float, samples: Samples
+    ) -> Generator[Request, Any, PhaseOutcome]:
+        """Fit a quadratic model to values around x, and return its minimum within about this radius."""
+        region, scale = self.region(x), radius * self.config.widths.astype(float)
+        half = self.rng(PLAN_STREAM).standard_normal(((samples.n + 1) // 2, x.size))
+        points = region.nearest(
+            x + scale * np.concatenate([half, -half])[: min(samples.n, self.left)]
+        )  # pairs, as in a homotopy
+
+        def search() -> Evaluating[PhaseOutcome]:
+            values = yield Evaluation(points)
+            z = fit_quadratic((points - x) / scale, values, full=samples.full)
+            return PhaseOutcome("quadratic_fit", region.nearest(x + scale * z) if np.isfinite(z).all() else x, np.inf)
+
+        return (yield from self._run_phase(run, search(), "quadratic_fit"))
+
+    def race(self, run: Run, old: NDArray[Any], new: NDArray[Any], evals: int) -> Generator[Request, Any, PhaseOutcome]:
+        """Return the better one of two points. `note` of the outcome is 1 if it is the new one."""
+        budget = min(evals, self.left)
+
+        def search() -> Evaluating[PhaseOutcome]:
+            won = yield from race(old, new, budget)
+            return PhaseOutcome("race", new if won else old, np.inf, int(won))
+
+        return (yield from self._run_phase(run, search(), "race"))
+
+    def average(self, run: Run, x: NDArray[Any]) -> Generator[Request, Any, PhaseOutcome]:
+        """Spend all evaluations that are left on the average of f at x."""
+        evals = self.left
+
+        def search() -> Evaluating[PhaseOutcome]:
+            value, error = yield from average_at(x, evals)
+            return PhaseOutcome("average", x, value, error=error)
+
+        return (yield from self._run_phase(run, search(), "average"))
 
     def local_search(
         self, run: Run, x: NDArray[Any], evals: int | None = None, *, ends_if_slow: bool = False
@@ -255,8 +379,12 @@ class Phases:
         budget = self.left if evals is None else min(evals, self.left)
         region, incumbent = self.region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
         gradients, policy = run.has_gradients, self.config.step.on_nonfinite
-        search = local_search(region, budget, incumbent, gradients=gradients, on_nonfinite=policy)
-        return (yield from self._run_search(run, end_if_slow(search, budget) if ends_if_slow else search))
+        values = budget // 2 if self.has_outliers else budget  # two evaluations are the least that can agree
+        search = local_search(region, values, incumbent, gradients=gradients, on_nonfinite=policy)
+        search = end_if_slow(search, values) if ends_if_slow else search
+        return (
+            yield from self._run_search(run, search_agreed(search, budget, self._eps) if self.has_outliers else search)
+        )
 
     def wide_search(
         self,
@@ -363,13 +491,7 @@ class Phases:
         """Continue from the arrays of `save`, for d variables."""
         self.log.load(arrays, d)
         for phase, note, *_ in arrays["numbers"].tolist():
-            if PHASES[phase] == "landscape":
+            if LOGGED[phase] == "landscape":
                 Landscape(note)  # raises ValueError if the number is invalid
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
-
-
-def _value_at(x: NDArray[Any]) -> Evaluating[PhaseOutcome]:
-    """Evaluate f at the end of a homotopy."""
-    value = float((yield Evaluation(x[None]))[0])
-    return PhaseOutcome("homotopy", x, value if np.isfinite(value) else np.inf, HomotopyEnd.COMPLETED)

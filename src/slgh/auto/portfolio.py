@@ -6,13 +6,15 @@ gets no local search. A budget that allows no landscape check gets no noise chec
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from typing import Any
 
+from slgh.auto.agreement import AGREEMENT_COST
 from slgh.auto.defaults import LOCAL_SEARCH_MIN_GRADIENTS
 from slgh.auto.landscape import affordable_lines
 from slgh.auto.phases import HomotopyEnd, Phases
-from slgh.auto.plans import gradients, large, medium, small
+from slgh.auto.plans import gradients, large, medium, noisy, small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status
@@ -36,7 +38,12 @@ class Portfolio(Phases):
             yield from self.check_landscape(run, lines)
         if self.noisy:
             run.use_ranks()
-        if not use_local_search or self.noisy:
+        if self.has_outliers:  # values that agree make everything possible that is without noise
+            gradient_cost = math.ceil(AGREEMENT_COST * gradient_cost)
+            affordable = self.left >= LOCAL_SEARCH_MIN_GRADIENTS * gradient_cost
+        if self.noisy and not (self.has_outliers and affordable):
+            yield from noisy.minimize(self, run)
+        elif not use_local_search:
             end = yield from self.homotopy(run, self.x0, self.t1, self.left)
             if end.note == HomotopyEnd.NONFINITE:
                 run.stop(Status.NONFINITE)

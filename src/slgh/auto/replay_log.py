@@ -10,6 +10,9 @@ from slgh.auto.evaluation import Floats
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays, expect
 
+LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average")
+"""Phases that a log may hold: those that the user may choose, and those of the plan for a noisy f."""
+
 
 class PhaseOutcome(NamedTuple):
     """Result of a phase, with a point and f there."""
@@ -23,6 +26,8 @@ class PhaseOutcome(NamedTuple):
     """Evaluations left after the phase."""
     nit: int = -1
     """Iterations of the run when the phase ended, -1 if a checkpoint of an older version does not say."""
+    error: float = 0.0
+    """Standard error of `fun`."""
 
 
 class ReplayLog:
@@ -67,10 +72,11 @@ class ReplayLog:
     def save(self) -> Arrays:
         """Return the arrays that `load` continues from."""
         ended, log = self.outcomes + self._to_skip, self._answers + self._to_repeat
-        numbers = [(PHASES.index(o.phase), o.note, o.left, o.nit) for o in ended]
+        numbers = [(LOGGED.index(o.phase), o.note, o.left, o.nit) for o in ended]
         return {
             "x": np.array([o.x for o in ended], float),
             "fun": np.array([o.fun for o in ended], float),
+            "error": np.array([o.error for o in ended], float),
             "numbers": np.array(numbers, np.int64).reshape(-1, 4),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
@@ -84,10 +90,13 @@ class ReplayLog:
         # Older versions did not save `nit`, the last of the numbers.
         columns = 3 if arrays["numbers"].shape[-1:] == (3,) else 4
         phases = expect(arrays, "numbers", (n, columns), "i")[:, 0]
-        if not np.isin(phases, range(len(PHASES))).all():
+        if not np.isin(phases, range(len(LOGGED))).all():
             raise ValueError("its phases are unknown")
-        rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), strict=True)
-        self._to_skip = [PhaseOutcome(PHASES[phase], x, fun, *more) for x, fun, (phase, *more) in rows]
+        errors = expect(arrays, "error", (n,), "f") if "error" in arrays else np.zeros(n)
+        rows = zip(arrays["x"], arrays["fun"].tolist(), arrays["numbers"].tolist(), errors.tolist(), strict=True)
+        self._to_skip = [
+            PhaseOutcome(LOGGED[phase], x, fun, *more)._replace(error=error) for x, fun, (phase, *more), error in rows
+        ]
         sizes, dimensions = expect(arrays, "shapes", (None, 2), "i").T
         log = expect(arrays, "log", (None,), "f")
         if (sizes < 0).any() or sizes.sum() != log.size:

@@ -28,6 +28,14 @@ HIGH_T = 0.1
 """The message mentions t if it has fallen, but not below this share of t1."""
 
 
+class Solution(NamedTuple):
+    """Solution x (d,) of a noisy f, with the average of its values there and their standard error."""
+
+    x: NDArray[np.float64]
+    fun: float
+    fun_se: float
+
+
 class Ending(NamedTuple):
     """A run whose problems have all ended."""
 
@@ -38,7 +46,9 @@ class Ending(NamedTuple):
     noise: NoiseSource
     engine: str
     noisy: bool
-    """True if "auto" found f to be noisy. The last iterate is then the solution."""
+    """True if "auto" found f to be noisy. The lowest point is not the solution then."""
+    solution: Solution | None
+    """What "auto" found out about a noisy f. If it is None, the last iterate is the solution."""
     story: str
     """Observations and phases of "auto", for the message."""
     homotopies: int
@@ -139,12 +149,16 @@ def _final_values(ending: Ending, x: NDArray[Any]) -> Generator[Evaluate, Any, F
     status, memory = state.status.copy(), full.watch
     fun = np.full_like(full.f_best, np.nan)
     fun_se = np.zeros_like(fun)
+    known = _known_solution(ending)
+    if known is not None:
+        fun[:], fun_se[:] = known.fun, known.fun_se
     # After Ctrl-C the user's function is not called again.
     unknown = np.full(fun.shape, not (status == Status.INTERRUPTED).any())
     if not stochastic:
         unknown &= status != Status.TARGET
     if config.batch_size is not None:
         unknown &= ~((nit == 0) & np.isin(status, CUT_SHORT))
+    unknown &= known is None
     if config.phases and not ending.noisy:
         unknown &= ~np.isfinite(full.f_best)
     n = _final_samples(ending, int((nfev + njev).max(initial=0)))
@@ -183,7 +197,12 @@ def _history_per_problem(ending: Ending) -> dict[str, NDArray[Any]]:
 
 
 def _solutions(ending: Ending) -> NDArray[Any]:
-    """Return the last iterates or, if those of a stochastic function are averaged, their means."""
+    """Return the last iterates or, if those of a stochastic function are averaged, their means.
+
+    If "auto" knows the solution of a noisy function, return that one.
+    """
+    if (known := _known_solution(ending)) is not None:
+        return known.x[None].astype(ending.config.dtype)
     state, start = ending.state, ending.config.step.tail_from
     x = state.full.x
     if state.full.tail and start is not None:
@@ -194,6 +213,12 @@ def _solutions(ending: Ending) -> NDArray[Any]:
             x,
         )
     return ending.config.inside(x)
+
+
+def _known_solution(ending: Ending) -> Solution | None:
+    """Return what "auto" found out about a noisy f, unless the best evaluated point is the solution."""
+    lowest = np.isin(ending.state.status, (Status.TARGET, Status.INTERRUPTED)).any()
+    return None if lowest else ending.solution
 
 
 def _final_samples(ending: Ending, used: int) -> int:

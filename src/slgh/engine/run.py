@@ -25,7 +25,7 @@ from slgh.engine.config import RunConfig
 from slgh.engine.objective import Pointwise, Vectorized
 from slgh.engine.python_loop import PythonLoop
 from slgh.engine.recorder import Position, Recorder
-from slgh.engine.report import Ending, report
+from slgh.engine.report import Ending, Solution, report
 from slgh.engine.requests import INTERRUPTED, Advance, Answers, Counter, Evaluate, Request
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
@@ -42,7 +42,11 @@ class Strategy(Protocol):
 
     @property
     def noisy(self) -> bool:
-        """True if f has returned different values at the same point. The last iterate is then the solution."""
+        """True if f has returned different values at the same point. The lowest point is not the solution then."""
+
+    @property
+    def solution(self) -> Solution | None:
+        """Best point of a noisy f. If it is None, the last iterate is the solution."""
 
     @property
     def story(self) -> str:
@@ -311,6 +315,7 @@ class Run:
                 history=self.recorder.history,
                 noise=self.noise,
                 engine=self.loop.engine,
+                solution=None if strategy is None else strategy.solution,
                 noisy=strategy is not None and strategy.noisy,
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,

@@ -9,7 +9,6 @@ import numpy as np
 
 from slgh.auto import restarts
 from slgh.auto.covariance import CovarianceEnd, Incumbent, default_samples, learning_cost
-from slgh.auto.landscape import Landscape
 from slgh.auto.phases import PLAN_STREAM, Phases
 from slgh.auto.plans import small
 from slgh.auto.plans.medium import RESTART_RADIUS
@@ -75,7 +74,7 @@ def suits(phases: Phases, run: Run, budget: int) -> bool:
 
 def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, None]:
     """Begin with the phase that suits the landscape, on a bounded share of the budget. Then let restarts compete."""
-    d, rugged = phases.x0.size, phases.landscape is Landscape.RUGGED
+    d, rugged = phases.x0.size, phases.rugged
     if rugged:
         most = min(RUGGED_EVALS_PER_SQUARE * d, RUGGED_EVALS_PER_VARIABLE) * d
         yield from phases.homotopy(run, phases.x0, phases.t1, min(int(RUGGED_SHARE * budget), most))

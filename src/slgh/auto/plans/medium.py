@@ -6,7 +6,6 @@ import math
 from collections.abc import Generator
 from typing import Any
 
-from slgh.auto.landscape import Landscape
 from slgh.auto.phases import HomotopyEnd, Phases
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
@@ -47,7 +46,7 @@ SLOWDOWN_MIN_GRADIENTS, SLOWDOWN_MAX_GRADIENTS = 40, 80
 
 def minimize(phases: Phases, run: Run, budget: int, gradient_cost: int) -> Generator[Request, Any, None]:
     """Begin with a homotopy if f is rugged, and with a local search if it is smooth."""
-    if phases.landscape is Landscape.RUGGED:
+    if phases.rugged:
         yield from _minimize_rugged(phases, run, budget, gradient_cost)
     else:
         yield from _minimize_smooth(phases, run, budget, gradient_cost)
