@@ -85,8 +85,8 @@ def minimize(
         doubles when a step cut to it has lowered f. If x0 does not show the scale (zeros, for example), pass `t1`,
         about the distance to the optimum per variable. "auto" never returns a point worse than x0, unless f is noisy:
         then `fun` is the average of new values at x. In a batch, "auto" is one homotopy and one local search of each
-        problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or `max_iter`, it is the homotopy alone,
-        which is also a method of its own: "scale_free".
+        problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or `max_iter`, it is the homotopy
+        alone, which is also a method of its own: "scale_free".
     grad
         Gradient, called like fun, that returns (d,). If it is None, the default, functions of PyTorch and JAX arrays
         are differentiated automatically if the method needs gradients. "auto" then uses values only, unless `grad` is
