@@ -9,14 +9,8 @@ import numpy as np
 import pytest
 
 import slgh
-from cases import CASES, TERMS, Case, assert_same, every_method, fun, grad, starts
-
-
-def options_of(case: Case) -> dict[str, Any]:
-    given = {"max_iter": 30, "seed": 5, **case.params}
-    if case.stochastic:
-        given["sample_xi"] = TERMS
-    return given
+from cases import CASES, Case, assert_same, every_method, fun, grad, starts
+from optimizer_cases import make, options_of
 
 
 def drive(opt: slgh.Optimizer) -> slgh.Result:
@@ -40,12 +34,6 @@ def test_a_batch_is_asked_for_at_once(case: Case) -> None:
     opt = slgh.Optimizer(starts(4), method=case.method, gradients=case.first_order, **options)
     assert opt.ask().shape[0] == opt.active.size == 4
     assert_same(drive(opt), case.run(starts(4), batched=True, target=target))
-
-
-def make(**options: Any) -> slgh.Optimizer:
-    return slgh.Optimizer(
-        starts(1)[0], method="zoslgh_r", t1=0.5, step=0.1, samples=3, seed=0, **{"max_iter": 5} | options
-    )
 
 
 def test_asking_twice_gives_the_same_points() -> None:

@@ -5,25 +5,15 @@ from __future__ import annotations
 import copy
 import io
 import json
-import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import slgh
 from cases import Case, assert_same, every_method, fun, grad, starts
-from test_optimizer import options_of
-
-
-def waves(x: Any) -> Any:
-    return (x**2 - np.cos(5 * x)).sum(-1)
-
-
-def pickled(opt: slgh.Optimizer) -> slgh.Optimizer:
-    return pickle.loads(pickle.dumps(opt))  # type: ignore[no-any-return]
+from optimizer_cases import options_of, pickled, waves
 
 
 def through_files(opt: slgh.Optimizer, make: Callable[[], slgh.Optimizer]) -> slgh.Optimizer:

@@ -11,8 +11,7 @@ import pytest
 
 import slgh
 from cases import Case, assert_same, every_method, fun, grad, starts
-from test_optimizer import make, options_of
-from test_optimizer_state import pickled, waves
+from optimizer_cases import make, options_of, pickled, waves
 
 
 @every_method
