@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import slgh
 from auto_cases import KINDS, Counted, bowl, minimize, waves
+from slgh.auto.race import average
 
 
 @settings(max_examples=40)
@@ -31,7 +32,8 @@ def test_the_budget_is_hard_and_the_counts_exact(kind: str, d: int, max_evals: i
     finite = [value for value in fun.values if np.isfinite(value)]
     if "looked noisy" in run.message:
         assert kind == "noisy"
-        assert run.fun == fun.values[-1]
+        # The average of at most 5 % of the budget.
+        assert any(run.fun == average(np.array(fun.values[-n:])).value for n in range(1, 21))
     elif finite:
         assert run.fun == run.fun_best == min(finite)
         assert not run.fun > fun.values[0]

@@ -379,12 +379,18 @@ class Phases:
         budget = self.left if evals is None else min(evals, self.left)
         region, incumbent = self.region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
         gradients, policy = run.has_gradients, self.config.step.on_nonfinite
-        values = budget // 2 if self.has_outliers else budget  # two evaluations are the least that can agree
+        values = self._values(budget)
         search = local_search(region, values, incumbent, gradients=gradients, on_nonfinite=policy)
         search = end_if_slow(search, values) if ends_if_slow else search
-        return (
-            yield from self._run_search(run, search_agreed(search, budget, self._eps) if self.has_outliers else search)
-        )
+        return (yield from self._run_search(run, self._exact(search, budget)))
+
+    def _values(self, budget: int) -> int:
+        """Return how many values a search may use. With outliers, two evaluations are the least that can agree."""
+        return budget // 2 if self.has_outliers else budget
+
+    def _exact(self, search: Evaluating[LocalMinimum], budget: int) -> Evaluating[LocalMinimum]:
+        """Return the search, on values that agree if f has outliers."""
+        return search_agreed(search, budget, self._eps) if self.has_outliers else search
 
     def wide_search(
         self,
@@ -398,10 +404,9 @@ class Phases:
         """Search from x on quadratic models in a wide trust region, with the evaluations that are left."""
         incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
         policy = self.config.step.on_nonfinite
-        search = wide_search(
-            self.region(x), self.left, incumbent, radius=radius, start_value=start_value, on_nonfinite=policy
-        )
-        return (yield from self._run_search(run, search))
+        values, region = self._values(self.left), self.region(x)
+        search = wide_search(region, values, incumbent, radius=radius, start_value=start_value, on_nonfinite=policy)
+        return (yield from self._run_search(run, self._exact(search, self.left)))
 
     def hop_search(
         self,
