@@ -301,7 +301,6 @@ class TestNearestOfAll:
             assert (g @ y >= level - 0.02 * gap).all()
             assert distance(y - a, "l2", np) <= 1.05 * exact_distance(a, g, level, "l2")
 
-    @pytest.mark.xfail(reason="takes the weights of the conditions from the Euclidean norm, without the box")
     def test_it_is_near_the_solution_in_the_maximum_norm(self) -> None:
         rng = np.random.default_rng(4)
         for _ in range(8):
@@ -601,7 +600,6 @@ class TestWalk:
         assert (found.after == targets).all()
         np.testing.assert_allclose(found.distance, np.abs(found.images - images).max(axis=(1, 2, 3)), rtol=1e-9)
 
-    @pytest.mark.xfail(reason="nearest_of_all is not the nearest point in the maximum norm")
     def test_it_finds_the_nearest_image_of_a_class_in_the_maximum_norm(self) -> None:
         model, images = Linear(), gray()
         label = model.scores(images).argmax(axis=1)

@@ -12,8 +12,18 @@ Norm: TypeAlias = Literal["l2", "linf"]
 DOUBLINGS = 6
 """Doublings of the multiplier until the level is reached. More would move pixels to the ends of their range."""
 
-SWEEPS = 6
-"""Passes of the coordinate ascent over all conditions."""
+SWEEPS: dict[Norm, int] = {"l2": 6, "linf": 20}
+"""Passes of the coordinate ascent over all conditions. For "linf" each one is followed by new weights of the pixels.
+
+On random linear classifiers, with 20 passes the distance is at most 1.1 % larger than that of a linear program, with 8
+about 3 %.
+"""
+
+MIN_WEIGHT = 0.01
+"""Lower bound of the weight of a pixel, relative to the mean. With 0.001 the weights converge more slowly."""
+
+FULL_MOVE = 0.95
+"""Share of the typical move from which on a pixel moves by the full amount. With 0.7 the distance is larger."""
 
 TINY = 1e-12
 """Lower bound of divisors."""
@@ -73,8 +83,9 @@ def nearest_of_all(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Arr
     r"""Return a point y in the box, near to `a`, with g_j . y >= level_j for all j, as far as the box allows.
 
     For "l2" this is the projection :math:`y = \mathrm{clip}(a + \sum_j w_j g_j)` with multipliers :math:`w \ge 0`. A
-    coordinate ascent on the dual problem finds them. For "linf" all pixels move by the same amount along the signs of
-    that sum, unless that reaches the levels less well: then y need not be the nearest point.
+    coordinate ascent on the dual problem finds them. For "linf" the dual problem has the sum
+    :math:`\sum_i |\sum_j w_j g_{ji}|` instead of squares. Iteratively reweighted least squares turns it into the first
+    one, with pixels i of different weights. At the solution nearly all pixels move by the same amount.
 
     Parameters
     ----------
@@ -85,31 +96,47 @@ def nearest_of_all(a: Array, g: Array, level: Array, norm: Norm, xp: Any) -> Arr
     level
         (B, K).
     """
-    size = xp.sum(g * g, axis=-1) + TINY
-    weights = [xp.zeros_like(level[:, 0]) for _ in range(g.shape[1])]
-    total = xp.zeros_like(a)
-    for _ in range(SWEEPS):
+    multipliers = [xp.zeros_like(level[:, 0]) for _ in range(g.shape[1])]
+    total, weight, size = xp.zeros_like(a), xp.ones_like(a), xp.sum(g * g, axis=-1) + TINY
+    for sweep in range(SWEEPS[norm]):
+        if norm == "linf" and sweep:
+            # Pixels with a larger sum would move farther, so they get a larger weight. Most then move by `typical`.
+            typical = _typical_move(total, weight, xp)
+            mean = xp.mean(xp.abs(total), axis=-1, keepdims=True) + TINY
+            weight = xp.clip(xp.abs(total) / mean, min=MIN_WEIGHT)
+            factor = typical / mean
+            total, multipliers = factor * total, [factor[:, 0] * one for one in multipliers]
+            size = xp.sum(g * g / weight[:, None, :], axis=-1) + TINY
         for j in range(g.shape[1]):
-            y = xp.clip(a + total, min=-0.5, max=0.5)
-            wanted = weights[j] + (level[:, j] - xp.sum(g[:, j] * y, axis=-1)) / size[:, j]
+            y = xp.clip(a + total / weight, min=-0.5, max=0.5)
+            wanted = multipliers[j] + (level[:, j] - xp.sum(g[:, j] * y, axis=-1)) / size[:, j]
             new = xp.clip(wanted, min=0.0)
-            total, weights[j] = total + (new - weights[j])[:, None] * g[:, j], new
-    y = xp.clip(a + total, min=-0.5, max=0.5)
+            total, multipliers[j] = total + (new - multipliers[j])[:, None] * g[:, j], new
+    y = xp.clip(a + total / weight, min=-0.5, max=0.5)
     if norm == "l2":
         return y
+
+    typical = _typical_move(total, weight, xp)
+    pattern = xp.clip(total / weight / (FULL_MOVE * typical + TINY), min=-1.0, max=1.0)
 
     def missing(point: Array) -> Array:
         return xp.max(level - xp.matmul(g, point[..., None])[..., 0], axis=1)
 
-    # Without the box, this amount changes the sum of the conditions as much as y does.
-    first = xp.sum(total * total, axis=-1) / (xp.sum(xp.abs(total), axis=-1) + TINY)
+    def moved(amount: Array) -> Array:
+        return xp.clip(a + amount[:, None] * pattern, min=-0.5, max=0.5)
 
     def short(amount: Array) -> Array:
-        return missing(along(a, total, amount, norm, xp)) > 0
+        return missing(moved(amount)) > 0
 
-    flat = along(a, total, _bisect(xp.zeros_like(first), first, short, xp), norm, xp)
+    flat = moved(_bisect(xp.zeros_like(typical[:, 0]), typical[:, 0], short, xp))
     reached = missing(flat) <= xp.clip(missing(y), min=0.0)
     return xp.where(reached[:, None], flat, y)
+
+
+def _typical_move(total: Array, weight: Array, xp: Any) -> Array:
+    """Return the mean move of the pixels (B, 1). It is weighted by the sum, most of which belongs to full moves."""
+    size = xp.abs(total)
+    return xp.sum(size * size / weight, axis=-1, keepdims=True) / (xp.sum(size, axis=-1, keepdims=True) + TINY)
 
 
 def distance(change: Array, norm: Norm, xp: Any) -> Array:
