@@ -14,7 +14,7 @@ from scipy.optimize import brentq, linprog, minimize
 from scipy.special import softmax
 
 from libraries import engine, parametrize_libraries, replay_noise, to_library, to_numpy
-from slgh.attack import AttackResult, Outcome, attack
+from slgh.attack import AttackResult, Outcome, attack, plan
 from slgh.attack.boundary.memory import RIDGE, learn
 from slgh.attack.boundary.objective import (
     MAX_RIVALS,
@@ -25,13 +25,14 @@ from slgh.attack.boundary.objective import (
     choose_rivals,
 )
 from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
+from slgh.attack.boundary.walk import BoundaryWalk
 from slgh.attack.loss import SAFE_MARGIN
 from slgh.attack.model import QueriedModel
 from slgh.attack.plan import FIRST_PROBE, LAST_PROBE, safe_margin, score_noise
 from slgh.attack.result import RETRIES
 from slgh.checks import ArgumentValueError
 from slgh.engine.termination import Status
-from slgh.protocols import Sight
+from slgh.protocols import Context, Sight
 
 SHAPE, K = (3, 4, 4), 5
 D = int(np.prod(SHAPE))
@@ -1196,6 +1197,157 @@ class TestLeaps:
         assert not is_leap[len(is_leap) // 2 :].any()
 
 
+# Further walks.
+
+
+class Trap:
+    """Classifier of gray images of 64 pixels. Class 1 looks nearest at the image, at distance 1, but class 2 is nearer.
+
+    The margins of class 2 rise by 0.2 s at first, and then by 4 s ** 2.
+    """
+
+    nearest = (np.sqrt(0.2**2 + 16) - 0.2) / 8
+
+    def __init__(self) -> None:
+        angles = np.pi * (np.arange(8) + 0.5) / 8
+        self.u = np.outer(np.cos(angles), np.ones(8)).ravel() / np.sqrt(32)
+        self.v = np.outer(np.ones(8), np.cos(angles)).ravel() / np.sqrt(32)
+        self.asked: list[Any] = []
+
+    def __call__(self, images: Any) -> Any:
+        self.asked.append(images)
+        flat = images.reshape(len(images), -1) - 0.5
+        s = (flat * self.v).sum(axis=1)
+        return np.stack([0 * s, (flat * self.u).sum(axis=1) - 1, 4 * s**2 + 0.2 * s - 1], axis=1)
+
+
+@pytest.fixture
+def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let images of any size have short walks, so that 600 queries suffice for three."""
+    monkeypatch.setattr(plan, "MIN_WALK_PIXELS", 1)
+
+
+def first_walk_of(found: AttackResult) -> int:
+    """Return the iterations of the first walk, after an assertion that there are more."""
+    assert found.run is not None
+    oracle = found.run.method.oracle
+    assert isinstance(oracle, BoundaryWalk)
+    assert oracle.next_walk > 0
+    return oracle.first_walk
+
+
+class TestFurtherWalks:
+    def test_one_finds_a_nearer_class(self) -> None:
+        images = np.full((2, 1, 8, 8), 0.5)
+        one, several = (attack(Trap(), images, [0, 0], max_queries=n, seed=0) for n in (5_000, 7_200))
+        assert one.after.tolist() == [1, 1]
+        np.testing.assert_allclose(one.distance, 1, rtol=0.01)
+        assert several.after.tolist() == [2, 2]
+        np.testing.assert_allclose(several.distance, Trap.nearest, rtol=0.01)
+
+    @each_norm
+    @pytest.mark.usefixtures("short_walks")
+    def test_they_begin_at_the_original_and_keep_the_best(self, norm: Norm) -> None:
+        found = walk(Linear(), extreme(), norm=norm, history="full")
+        k = first_walk_of(found)
+        far, least = found.history["distortion"], found.history["least"]
+        assert (far[k - 1] > 1e-4).all()
+        assert (far[k] < 1e-12).all()
+        assert (least[1:] <= least[:-1]).all()
+        np.testing.assert_allclose(found.distortion, least[-1], rtol=1e-9)
+
+    @pytest.mark.usefixtures("short_walks")
+    def test_the_run_does_not_end_at_the_original(self) -> None:
+        for max_queries in range(480, 620, 7):
+            found = walk(Linear(), gray(), max_queries=max_queries)
+            first_walk_of(found)
+            assert (found.last_distortion > 1e-6).all()
+
+    def test_small_budgets_have_a_single_walk(self) -> None:
+        assert plan.walk_lengths(5_000 // 27, 27, 784) == (0, 0)
+        assert plan.walk_lengths(20_000 // 27, 27, 3072) == (0, 0)
+        assert plan.walk_lengths(20_000 // 27, 27, 150_528) == (0, 0)
+        assert plan.walk_lengths(5_000 // 27, 27, 4) == (0, 0)
+        first, again = plan.walk_lengths(20_000 // 27, 27, 784)
+        assert again > 0
+        assert 27 * first >= 7 * 784
+
+    @given(st.integers(1, 3000), st.integers(2, 30), st.integers(1, 4000))
+    def test_the_last_walk_is_complete(self, iterations: int, cost: int, d: int) -> None:
+        first, again = plan.walk_lengths(iterations, cost, d)
+        if again:
+            assert first - 1 >= plan.FIRST_WALK_QUERIES * d / cost
+            assert (iterations - (first - 1)) % again == 0
+            assert iterations >= first
+
+    def test_only_the_given_images_begin_again(self) -> None:
+        oracle = BoundaryWalk(samples=1, shape=(4,), margins=3, first_walk=5, next_walk=2)
+        rng = np.random.default_rng(0)
+        begun = oracle.init(rng.uniform(-0.5, 0.5, (4, 4)), Context(xp=np))
+        memory = (begun[0], *(rng.normal(size=one.shape) for one in begun[1:3]), begun[3], *begun[4:-1])
+        left_out = np.array([[0.0, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 0]])
+        led = np.array([[1.0, 0, 0], [1, 0, 0], [0, 0, 1], [0, 1, 0]])
+        again = np.array([True, True, True, False])
+        new = oracle._restarted(again, led, (*memory, left_out), np)
+        for one, old, first in zip(new[:-1], memory, begun[:-1], strict=True):
+            np.testing.assert_array_equal(one[3], old[3])
+            if first is not begun[-2]:
+                np.testing.assert_array_equal(one[:3], first[:3])
+        assert new[-2].tolist() == [2, 2, 2, 5]
+        assert new[-1].tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+    @pytest.mark.parametrize("kind", ["l2", "linf", "targeted"])
+    @pytest.mark.usefixtures("short_walks")
+    def test_every_query_is_counted(self, kind: str) -> None:
+        for max_queries in (590, 600, 613):
+            model = Linear()
+            found = walk_of(kind, model, gray(), max_queries=max_queries)
+            first_walk_of(found)
+            assert model.asked == found.queries.sum()
+            assert found.queries.max() <= max_queries
+
+    @pytest.mark.parametrize("kind", ["l2", "linf", "targeted"])
+    @pytest.mark.parametrize("after", [-1, 0, 1, 4])
+    @pytest.mark.usefixtures("short_walks")
+    def test_a_killed_one_goes_on_with_the_same_bits(self, kind: str, after: int, tmp_path: Path) -> None:
+        images, file = extreme(3), tmp_path / "walk.npz"
+        whole = walk_of(kind, Linear(), images, max_queries=600)
+        # Two calls come first, one of the start, and then there are two per iteration.
+        killing = Killing(3 + 2 * (first_walk_of(whole) + after))
+        with pytest.raises(Killed):
+            walk_of(kind, killing, images, max_queries=600, checkpoint=file)
+        assert_same_attack(walk_of(kind, Linear(), images, max_queries=600, checkpoint=file), whole)
+
+    @pytest.mark.parametrize("kind", ["l2", "linf"])
+    @pytest.mark.usefixtures("short_walks")
+    def test_a_batch_is_as_many_single_runs(self, kind: str) -> None:
+        images, seeds = extreme(3), [3, 1, 4]
+        together = walk_of(kind, Linear(), images, seed=seeds, max_queries=600)
+        first_walk_of(together)
+        for i, seed in enumerate(seeds):
+            alone = walk_of(kind, Linear(), images[i : i + 1], seed=[seed], max_queries=600)
+            assert np.array_equal(alone.images[0], together.images[i])
+            assert np.array_equal(alone.history["least"][:, 0], together.history["least"][:, i])
+
+    @parametrize_libraries("torch", "jax")
+    @pytest.mark.parametrize("starts", [False, True])
+    @pytest.mark.usefixtures("short_walks")
+    def test_all_libraries_agree(self, library: str, starts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        def run(library: str) -> AttackResult:
+            replay_noise(monkeypatch, library)
+            model, images = Linear(2), extreme()
+            label = model.scores(images).argmax(axis=1)
+            given = to_library(opposite(model, images, label), library) if starts else None
+            return attack(model.scores, to_library(images, library), label, starts=given, max_queries=500, seed=0)
+
+        found, expected = run(library), run("numpy")
+        assert found.run is not None
+        assert found.run.engine == engine(library)
+        assert first_walk_of(found) == first_walk_of(expected)
+        np.testing.assert_allclose(to_numpy(found.images), expected.images, atol=1e-6)
+        assert np.array_equal(found.queries, expected.queries)
+
+
 # On a GPU.
 
 
@@ -1203,10 +1355,14 @@ class TestLeaps:
 class TestGraphs:
     @pytest.mark.parametrize("kind", WALKS)
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("short", [False, True])
     def test_a_graph_does_what_the_python_loop_does(
-        self, kind: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+        self, kind: str, dtype: Any, short: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         replay_noise(monkeypatch, "cuda")
+        if short:
+            monkeypatch.setattr(plan, "MIN_WALK_PIXELS", 1)
+            monkeypatch.setattr(plan, "FIRST_WALK_QUERIES", 4)
         found, expected = (self.run(kind, dtype, compiled) for compiled in (True, False))
         assert found.run is not None
         assert found.run.engine == "torch cuda graph"

@@ -35,6 +35,22 @@ LAST_PROBE = 4e-4
 NOISE_FACTOR = 4.0
 """Ratio of the safe margin to the noise of a score: 2, since a margin has two scores, times 2 for safety."""
 
+FIRST_WALK_QUERIES = 7
+"""Minimum queries per pixel for the first walk.
+
+On 16 training images of MNIST (d = 784), the median distortion of a single walk falls by 1.1 % from 2,000 to 5,000
+queries, and by 0.3 % from there to 20,000.
+"""
+
+NEXT_WALK_QUERIES = 2
+"""Queries per pixel for each further walk.
+
+On the same images, the median is 5 % above its limit after 1,000 queries, and 1.4 % after 2,000.
+"""
+
+MIN_WALK_PIXELS = 784
+"""Smaller images count as images of this size, since a walk needs enough iterations on any image."""
+
 LABEL_PROBE = 0.15
 """Length of the probes of a walk from classes alone, relative to the distance from the original."""
 
@@ -129,6 +145,8 @@ def plan_walk(
     checks.count("samples", samples, 1, d)
     walk = replace(walk, samples=samples)
     iterations = _iterations(limits, _cost(walk))
+    first_walk, next_walk = walk_lengths(iterations, _cost(walk), d)
+    walk = replace(walk, first_walk=first_walk, next_walk=next_walk)
     first, last = (length * math.sqrt(d) for length in (FIRST_PROBE, LAST_PROBE))
     return PlannedRun(
         fun=BoundaryObjective(queried, targeted, norm, ranking),
@@ -147,6 +165,18 @@ def plan_walk(
         value_is_total=False,
         max_iter=iterations,
     )
+
+
+def walk_lengths(iterations: int, cost: int, d: int) -> tuple[int, int]:
+    """Return the iterations of the first walk and of each further one, or (0, 0) if there is only one walk.
+
+    An iteration takes `cost` queries. The first walk gets the iterations for which there is no further walk.
+    """
+    pixels = max(d, MIN_WALK_PIXELS)
+    first, again = (math.ceil(queries * pixels / cost) for queries in (FIRST_WALK_QUERIES, NEXT_WALK_QUERIES))
+    more = max(0, iterations - first) // again
+    # The 1 keeps the last iteration from starting another walk.
+    return (iterations - more * again + 1, again) if more else (0, 0)
 
 
 def score_noise(scores: NDArray[Any], again: NDArray[Any], outputs: str) -> float:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from array_api_compat import device
+
 from slgh import checks
 from slgh.attack.boundary.memory import learn
 from slgh.attack.boundary.projection import Norm, distance, dual_norm, nearest, nearest_of_all
@@ -101,6 +103,10 @@ class BoundaryWalk(SamplingOracle):
     start. Its length grows until it fools the model, and then shrinks. So there is a success early on. x moves to such
     a leap only if trials near x are rejected several times in a row.
 
+    A walk ends near a local minimum of the distance. After `first_walk` iterations, and then after every `next_walk`,
+    another one begins at a with a new memory. It leaves out the classes to which earlier walks led, until none is left.
+    `minimize` keeps the best point of all walks.
+
     The directions are those of the cosine basis whose derivatives are the least certain. The uncertainty of a
     direction is its expected squared derivative at first and 0 after a measurement. It grows with every iteration,
     since J changes with x. The expected square falls with the frequency.
@@ -121,6 +127,8 @@ class BoundaryWalk(SamplingOracle):
         Minimum margin of a success that survives rounding.
     starts
         (B, d) points that fool the model, or None. Leaps then go towards them.
+    first_walk, next_walk
+        Iterations of the first walk, and of each further one. 0: there is only one walk.
     """
 
     name: ClassVar[str] = "boundary_walk"
@@ -132,6 +140,8 @@ class BoundaryWalk(SamplingOracle):
     norm: Norm = "l2"
     safe_margin: float = SAFE_MARGIN
     starts: Any = field(default=None, compare=False)
+    first_walk: int = 0
+    next_walk: int = 0
 
     def __post_init__(self) -> None:
         SamplingOracle.__post_init__(self)
@@ -142,23 +152,28 @@ class BoundaryWalk(SamplingOracle):
         return 1 + self.samples + len(SHARES)
 
     def init(self, x: Array, ctx: Context) -> Leaves:
-        """Return the original, J (B, K, d), the uncertainty (B, d), the way to the start (B, d), and four numbers (B,).
+        """Return the original, J (B, K, d), the uncertainty (B, d), the way to the start (B, d), and numbers.
 
-        The numbers are the trust radius, the overshoot, the length of the next leap, and the number of rejected trials
-        in a row. The length is 0 after x has reached the boundary. The way is 0 if there is no start.
+        These are (B,) the trust radius, the overshoot, the length of the next leap, the number of rejected trials in a
+        row, and the iterations until the next walk, and (B, K) 1 for each class that is left out. The length is 0 after
+        x has reached the boundary. The way is 0 if there is no start.
         """
-        xp = ctx.xp
-        J = xp.stack([xp.zeros_like(x)] * self.margins, axis=1)
-        one = xp.ones_like(x[:, 0])
-        unit = distance(xp.ones_like(x), self.norm, xp)
-        uncertainty = xp.zeros_like(x) + expected_squares(CosineBasis(self.shape), x, xp)
-        heading = xp.zeros_like(x) if self.starts is None else xp.asarray(self.starts) - x
+        heading = ctx.xp.zeros_like(x) if self.starts is None else ctx.xp.asarray(self.starts) - x
+        return self._begin(x, heading, self.first_walk, ctx.xp)
+
+    def _begin(self, a: Array, heading: Array, iterations: int, xp: Any) -> Leaves:
+        """Return the memory of a new walk from a (B, d), with the number of its iterations."""
+        J = xp.stack([xp.zeros_like(a)] * self.margins, axis=1)
+        one = xp.ones_like(a[:, 0])
+        unit = distance(xp.ones_like(a), self.norm, xp)
+        uncertainty = xp.zeros_like(a) + expected_squares(CosineBasis(self.shape), a, xp)
         leap = FIRST_LEAP * unit if self.starts is None else distance(heading, self.norm, xp)
-        return x, J, uncertainty, heading, FIRST_TRUST * unit, OVERSHOOT * one, leap, 0.0 * one
+        numbers = FIRST_TRUST * unit, OVERSHOOT * one, leap, 0.0 * one, iterations * one
+        return a, J, uncertainty, heading, *numbers, xp.zeros_like(J[..., 0])
 
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation:
         xp = ctx.xp
-        a, J, uncertainty, heading, trust, overshoot, leap, rejections = state
+        a, J, uncertainty, heading, trust, overshoot, leap, rejections, left, left_out = state
         # Probes longer than a step would measure the model beyond the boundary.
         unit = distance(xp.ones_like(x), self.norm, xp)
         length = xp.minimum(t, xp.clip(trust / unit, min=MIN_PROBE) * x.shape[1] ** 0.5)
@@ -170,8 +185,11 @@ class BoundaryWalk(SamplingOracle):
         growth = GROWTH * self.samples / x.shape[1]
         uncertainty = xp.where(measured, 0.0, uncertainty) + growth * expected_squares(CosineBasis(self.shape), x, xp)
 
-        margins = _margins(center)
-        goal, price = self._goal(a, x, J, margins[:, 0], overshoot, xp)
+        def open_margins(answer: Answer) -> Array:
+            """Return the margins (B, n, K). A class that is left out is never reached."""
+            return xp.where(left_out[:, None, :] > 0, -xp.inf, _margins(answer))
+
+        goal, price, led = self._goal(a, x, J, _margins(center)[:, 0], left_out, overshoot, xp)
         way = goal - x
         far = distance(way, self.norm, xp)
         step = xp.clip(trust / (far + TINY), max=1.0)
@@ -179,12 +197,12 @@ class BoundaryWalk(SamplingOracle):
         leaping = leap > 0
         trials = xp.stack([xp.where(leaping[:, None], self._leap(a, heading, leap, signs, xp), short), full], axis=1)
         tried = yield Query("fun", trials)
-        landed = self._lead(_margins(tried)[:, 0], xp) >= self.safe_margin
+        landed = self._lead(open_margins(tried)[:, 0], xp) >= self.safe_margin
         landed = landed if tried.ok is None else landed & (tried.ok[:, 0] > 0)
         leapt = leaping & landed & (rejections >= PATIENCE)
-        costs = self._merit(trials - a[:, None, :], _margins(tried), price, xp)
+        costs = self._merit(trials - a[:, None, :], open_margins(tried), price, xp)
         costs = costs if tried.ok is None else xp.where(tried.ok > 0, costs, xp.inf)
-        current = self._merit((x - a)[:, None, :], margins, price, xp)[:, 0]
+        current = self._merit((x - a)[:, None, :], open_margins(center), price, xp)[:, 0]
         # A leap does not compete with steps: x moves to it out of patience, or not at all.
         near = xp.where(leaping, xp.inf, costs[:, 0])
         best = xp.where(leapt | (near < costs[:, 1]), 0, 1)
@@ -198,7 +216,7 @@ class BoundaryWalk(SamplingOracle):
         factor = xp.where(accepted, xp.where(best == len(SHARES) - 1, GROW * one, KEEP), SHRINK)
         trust = xp.where(leapt, LEAP_TRUST * leap, factor * step * far)
         trust = xp.clip(trust, min=MIN_TRUST * unit, max=MAX_TRUST * unit)
-        fooled = self._lead(_margins(chosen)[:, 0], xp) >= self.safe_margin
+        fooled = self._lead(open_margins(chosen)[:, 0], xp) >= self.safe_margin
         overshoot = xp.clip(overshoot * xp.where(fooled, 0.7 * one, 1.5), min=MIN_OVERSHOOT, max=MAX_OVERSHOOT)
         longest = unit if self.starts is None else distance(heading, self.norm, xp)
         leap = xp.minimum(leap * xp.where(landed, LEAP_SHRINK * one, LEAP_GROW), longest)
@@ -206,8 +224,23 @@ class BoundaryWalk(SamplingOracle):
         rejections = xp.where(accepted, 0.0, rejections + 1.0)
         ok, rejected = usable([answer, tried], xp)
         g = xp.where(accepted[:, None], -move[:, 0], 0.0)
-        memory = a, J, uncertainty, heading, trust, overshoot, leap, rejections
+        memory = a, J, uncertainty, heading, trust, overshoot, leap, rejections, left - 1.0, left_out
+        if self.next_walk:
+            again = left <= 1.0
+            g = xp.where(again[:, None], x - a, g)
+            memory = self._restarted(again, led, memory, xp)
         return Estimate(g=g, cosine=1.0, ok=ok, rejected=rejected, f=answer.values[:, 0]), memory
+
+    def _restarted(self, again: Array, led: Array, memory: Leaves, xp: Any) -> Leaves:
+        """Return the memory, or where `again` (B,) is True that of a new walk, without the class (B, K) of the last."""
+        a, _, _, heading, *_, left_out = memory
+        *fresh, none = self._begin(a, heading, self.next_walk, xp)
+        left_out = xp.clip(left_out + led, max=1.0)
+        left_out = xp.where(xp.min(left_out, axis=1, keepdims=True) > 0, none, left_out)
+        return tuple(
+            xp.where(xp.reshape(again, (-1,) + (1,) * (old.ndim - 1)), new, old)
+            for new, old in zip((*fresh, left_out), memory, strict=True)
+        )
 
     def _probes(
         self, x: Array, t: Array, uncertainty: Array, noise: Noise, signs: Array, xp: Any
@@ -229,11 +262,14 @@ class BoundaryWalk(SamplingOracle):
         way = _stripes(signs, self.shape, xp) if self.starts is None else heading
         return xp.clip(a + (length / (distance(way, self.norm, xp) + TINY))[:, None] * way, min=-0.5, max=0.5)
 
-    def _goal(self, a: Array, x: Array, J: Array, margins: Array, overshoot: Array, xp: Any) -> tuple[Array, Array]:
+    def _goal(
+        self, a: Array, x: Array, J: Array, margins: Array, left_out: Array, overshoot: Array, xp: Any
+    ) -> tuple[Array, Array, Array]:
         """Return the nearest point to a (B, d) at which the linearized margins say that the model is fooled.
 
         Returns also the price of each margin (B, K): the distance per unit of margin. Without the box it is one over
-        the dual norm of the derivatives. Pixels at the ends of their range increase it.
+        the dual norm of the derivatives. Pixels at the ends of their range increase it. The last result is 1 for the
+        class of that point, else 0 (B, K), or 0 for all if `targeted`.
         """
         level = xp.sum(J * x[:, None, :], axis=-1) - margins
         missing = level - xp.sum(J * a[:, None, :], axis=-1)
@@ -244,15 +280,16 @@ class BoundaryWalk(SamplingOracle):
         if self.targeted:
             y = nearest_of_all(a, J, level, self.norm, xp)
             dearer = (distance(y - a, self.norm, xp)[:, None] - here) / xp.max(behind, axis=1, keepdims=True)
-            return y, xp.maximum(1 / rate, dearer)
+            return y, xp.maximum(1 / rate, dearer), xp.zeros_like(rate)
         points = nearest(a[:, None, :], J, level, self.norm, xp)
         short = xp.clip(level - xp.sum(J * points, axis=-1), min=0.0) / rate
         far = distance(points - a[:, None, :], self.norm, xp) + OUT_OF_REACH * short
         # The class is chosen as the merit judges the next point, or else no step towards it might be accepted.
         price = xp.where(margins < 0, xp.maximum(1 / rate, (far - here) / behind), 1 / rate)
-        chosen = xp.argmin(far + PENALTY * behind * price, axis=1)
+        chosen = xp.argmin(xp.where(left_out > 0, xp.inf, far + PENALTY * behind * price), axis=1)
         y = xp.take_along_axis(points, chosen[:, None, None], axis=1)[:, 0]
-        return y, price
+        led = xp.astype(chosen[:, None] == xp.arange(rate.shape[1], device=device(rate)), rate.dtype)
+        return y, price, led
 
     def _lead(self, margins: Array, xp: Any) -> Array:
         """Return the margin that decides, (...), of margins (..., K)."""
