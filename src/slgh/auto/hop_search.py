@@ -17,9 +17,9 @@ from slgh.auto.local_search import (
 )
 from slgh.auto.quasi_newton import lbfgsb
 
-MEMORY = 30
-"""Correction pairs of L-BFGS-B. On Morse clusters of 13 atoms 10 pairs find the optimum half as often, and 60 or 100 no
-more often."""
+MEMORY = 60
+"""Correction pairs of L-BFGS-B. On clusters of 10 to 19 atoms with powers -10 and -6 of the distance, 2,000 calls solve
+66 % of 180 runs with 8 pairs, 73 % with 30 and 77 % with 60."""
 
 WINDOW = 8
 """The decrease of f is measured over this many evaluations."""
