@@ -152,6 +152,14 @@ def test_without_gradients_there_are_no_hops() -> None:
     assert "hop" not in run.message
 
 
+def test_a_singular_f_has_hops_and_no_homotopy() -> None:
+    x0 = np.random.default_rng(2).uniform(-3, 3, 3 * ATOMS)
+    run = hopping(morse, morse_gradient, x0, max_evals=2000)
+    assert "f looked singular: 1 local search" in run.message
+    assert "basin hop" in run.message
+    assert "homotop" not in run.message
+
+
 def test_a_move_that_pays_is_chosen_more_often_and_one_that_returns_grows() -> None:
     hops, rng = basin_hops.first_hops(np.zeros(6), 10.0), np.random.default_rng(0)
     lengths: dict[Kind, list[float]] = {kind: [] for kind in Kind}

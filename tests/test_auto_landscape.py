@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from auto_cases import Point, answered, bowl, valley, waves
-from slgh.auto.landscape import POINTS, Landscape, affordable_lines, check_landscape
+from slgh.auto.landscape import POINTS, Landscape, affordable_lines, check_landscape, has_poles
 
 
 def ackley(x: Any) -> Any:
@@ -57,15 +57,44 @@ def test_the_landscape_is_smooth_rugged_or_noisy(fun: Point, verdict: Landscape,
 
 
 def judged(values: Any, n: int = 6, d: int = 8) -> Landscape:
-    """Return the landscape if both requests are answered by `values` of all their points. It ignores outliers."""
+    """Return the landscape if both requests are answered by `values` of all their points. It has gradients."""
     ends = np.random.default_rng(0).uniform(-5, 5, (n, d))
-    talk = check_landscape(np.full(d, 3.3), ends, 2.0**-52, outliers=False)
+    talk = check_landscape(np.full(d, 3.3), ends, 2.0**-52, gradients=True)
     points = next(talk).points
     points = talk.send(values(points, 1)).points
     assert points.shape == (n, d)
     with pytest.raises(StopIteration) as end:
         talk.send(values(points, 2))
     return Landscape(end.value.value)
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**-900, 2.0**900])
+def test_f_has_poles_if_its_highest_value_is_40_interquartile_ranges_above_the_median(unit: float) -> None:
+    values = np.linspace(0.0, 2.0, 101)  # the quartiles are 0.5, 1 and 1.5
+    for highest, expected in ((40.9, False), (41.1, True)):
+        values[-1] = highest
+        assert has_poles(unit * np.append(values, [np.nan, np.inf])) is expected
+    assert not has_poles(np.append(np.zeros(90), 1.0)), "a plateau has no range to compare with"
+
+
+def test_a_wall_of_constant_height_is_no_pole() -> None:
+    values = np.linspace(0.0, 2.0, 101)
+    for height in (1e3, 1e10):
+        assert has_poles(np.append(values, [height, height / 3, height / 9, height / 27]))
+        assert not has_poles(np.append(values, [height] * 4))
+
+
+def test_poles_are_seen_with_gradients_alone() -> None:
+    def poles(x: Any) -> Any:
+        return waves(x) + np.cos(np.pi * x[0] / 2) ** -12
+
+    found = []
+    for seed in range(5):
+        ends = np.random.default_rng(seed).uniform(-5, 5, (6, 8))
+        for gradients in (True, False):
+            found.append(answered(check_landscape(np.full(8, 3.3), ends, 2.0**-52, gradients=gradients), poles)[0])
+    assert found[::2].count(Landscape.SINGULAR) >= 4
+    assert Landscape.SINGULAR not in found[1::2]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6])

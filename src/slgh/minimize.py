@@ -78,15 +78,15 @@ def minimize(
         device of x0. Lists and NumPy integers become float64, integers of other libraries their default float.
     method
         Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
-        rugged or noisy, then spends the budget on homotopies and local searches. The local searches use gradients if
-        there are any, otherwise differences or quadratic models. The message says what it observed and did. Its first t
-        is a quarter of the box or, without bounds, the root mean square of x0, at least 1. It finds minima within about
-        t1 sqrt(d) of x0. Without bounds, a step of a local search first moves a variable by at most 10 t1. That limit
-        doubles when a step cut to it has lowered f. If x0 does not show the scale (zeros, for example), pass `t1`,
-        about the distance to the optimum per variable. "auto" never returns a point worse than x0, unless f is noisy:
-        then `fun` is the average of new values at x. In a batch, "auto" is one homotopy and one local search of each
-        problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or `max_iter`, it is the homotopy
-        alone, which is also a method of its own: "scale_free".
+        rugged, singular or noisy, then spends the budget on homotopies and local searches. The local searches use
+        gradients if there are any, otherwise differences or quadratic models. The message says what it observed and
+        did. Its first t is a quarter of the box or, without bounds, the root mean square of x0, at least 1. It finds
+        minima within about t1 sqrt(d) of x0. Without bounds, a step of a local search first moves a variable by at most
+        10 t1. That limit doubles when a step cut to it has lowered f. If x0 does not show the scale (zeros, for
+        example), pass `t1`, about the distance to the optimum per variable. "auto" never returns a point worse than x0,
+        unless f is noisy: then `fun` is the average of new values at x. In a batch, "auto" is one homotopy and one
+        local search of each problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or
+        `max_iter`, it is the homotopy alone, which is also a method of its own: "scale_free".
     grad
         Gradient, called like fun, that returns (d,). If it is None, the default, functions of PyTorch and JAX arrays
         are differentiated automatically if the method needs gradients. "auto" then uses values only, unless `grad` is

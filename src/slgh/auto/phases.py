@@ -217,11 +217,11 @@ class Phases:
         return self._end_phase(run, PhaseOutcome("restarts", best.x_best[0].astype(float), float(best.f_best[0])))
 
     def check_landscape(self, run: Run, lines: int) -> Generator[Request, Any, PhaseOutcome]:
-        """Check along this many lines if f is smooth, rugged or noisy."""
+        """Check along this many lines if f is smooth, rugged, singular or noisy."""
 
         def phase() -> Evaluating[PhaseOutcome]:
-            outliers = not run.has_gradients
-            landscape = yield from check_landscape(self.x0, self.random_points(lines), self._eps, outliers=outliers)
+            gradients = run.has_gradients
+            landscape = yield from check_landscape(self.x0, self.random_points(lines), self._eps, gradients=gradients)
             return PhaseOutcome("landscape", self.x0, np.inf, int(landscape))
 
         return (yield from self._run_phase(run, phase(), "landscape"))

@@ -30,8 +30,12 @@ def suits(phases: Phases, run: Run) -> bool:
 
 
 def minimize(phases: Phases, run: Run, gradient_cost: int) -> Generator[Request, Any, None]:
-    """Find a first minimum. Then let basin hops and homotopies compete for the budget."""
-    use_homotopy, start = "homotopy" in phases.enabled, phases.x0
+    """Find a first minimum. Then let basin hops and homotopies compete for the budget.
+
+    A singular f has no homotopy: the largest of its gradients would decide each step. On Morse clusters, local searches
+    end far higher after a homotopy than from x0, even if the gradients of its samples have unit length.
+    """
+    use_homotopy, start = "homotopy" in phases.enabled and phases.landscape is not Landscape.SINGULAR, phases.x0
     if use_homotopy and phases.landscape is Landscape.RUGGED:
         yield from phases.homotopy(run, phases.x0, phases.t1, int(RUGGED_HOMOTOPY_SHARE * phases.left))
         start = phases.lowest(run).x
