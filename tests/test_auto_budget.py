@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import slgh
 from auto_cases import KINDS, Counted, bowl, minimize, waves
-from slgh.auto.race import average
+from slgh.auto.repeated_values import average
 
 
 @settings(max_examples=40)

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 import slgh
 from auto_cases import START, Counted, answered, assert_same_run, bowl, resumable, waves
 from cases import Stopper
-from slgh.auto import noise_level
 from slgh.auto.agreement import MAX_VALUES, agreed_values, search_agreed
 from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.landscape import POINTS, Landscape, check_landscape
 from slgh.auto.local_search import LocalMinimum
 from slgh.auto.plans import noisy
 from slgh.auto.quadratic_fit import MAX_NUMBERS, choose_samples, fit_quadratic
-from slgh.auto.race import ROUND, average, average_at, has_outliers, race
+from slgh.auto.repeated_values import ROUND, SIGNAL_VALUES, average, average_at, has_outliers, race, signal_share
 
 EPS = 2.0**-52
 
@@ -141,18 +140,17 @@ def test_a_function_with_outliers_is_minimized_like_one_without(d: int, max_eval
 
 
 def test_the_share_of_signal_is_one_minus_the_share_of_noise() -> None:
-    n, rng = noise_level.VALUES, np.random.default_rng(0)
+    n, rng = SIGNAL_VALUES, np.random.default_rng(0)
     around = np.ones((n, 2))
     spread = np.linspace(-1, 1, n)
-    assert replayed(noise_level.signal_share(np.zeros(2), around), spread, 2 * spread)[0] == pytest.approx(0.75)
-    assert replayed(noise_level.signal_share(np.zeros(2), around), spread, spread)[0] == 0
-    assert replayed(noise_level.signal_share(np.zeros(2), around), 0 * spread, spread)[0] == 1
-    assert replayed(noise_level.signal_share(np.zeros(2), around), spread + np.nan, spread + np.nan)[0] == 0
+    assert replayed(signal_share(np.zeros(2), around), spread, 2 * spread)[0] == pytest.approx(0.75)
+    assert replayed(signal_share(np.zeros(2), around), spread, spread)[0] == 0
+    assert replayed(signal_share(np.zeros(2), around), 0 * spread, spread)[0] == 1
+    assert replayed(signal_share(np.zeros(2), around), spread + np.nan, spread + np.nan)[0] == 0
     outlier = np.where(np.arange(n) == 3, 1e9, spread)
-    assert replayed(noise_level.signal_share(np.zeros(2), around), outlier, 10 * spread)[0] > 0.9
+    assert replayed(signal_share(np.zeros(2), around), outlier, 10 * spread)[0] > 0.9
     shares = [
-        replayed(noise_level.signal_share(np.zeros(2), around), rng.normal(size=n), 2 * rng.normal(size=n))[0]
-        for _ in range(200)
+        replayed(signal_share(np.zeros(2), around), rng.normal(size=n), 2 * rng.normal(size=n))[0] for _ in range(200)
     ]
     assert np.median(shares) == pytest.approx(0.75, abs=0.05)
 
@@ -181,6 +179,33 @@ def test_a_fit_stays_near_and_knows_when_it_cannot_say() -> None:
         assert np.linalg.norm(fit_quadratic(z, values, full=True)) <= np.sqrt(3) * (1 + 1e-9)
     assert np.isnan(fit_quadratic(z, np.full(100, np.nan), full=True)).all()
     assert np.isnan(fit_quadratic(z * [1, 1, 0], z[:, 0], full=True)).all(), "a fixed variable"
+
+
+def test_values_that_overflow_end_no_fit() -> None:
+    z = np.random.default_rng(0).normal(size=(100, 3))
+    for largest in (np.finfo(float).max, 1e300):
+        values = np.sum((z - 0.5) ** 2, axis=1)
+        values[::30] = largest
+        with np.errstate(all="ignore"):  # as in a run
+            found = fit_quadratic(z, values, full=True)
+        assert np.isnan(found).all() or np.linalg.norm(found) <= np.sqrt(3) * (1 + 1e-9)
+
+
+def test_a_run_with_outliers_that_is_stopped_early_has_a_value_of_f() -> None:
+    rng = np.random.default_rng(5)
+
+    def spiky(x: Any) -> float:
+        return float(np.sum(x**2)) + (100 * rng.standard_cauchy() if rng.random() < 0.1 else 0.0)
+
+    run = slgh.minimize(
+        spiky,
+        np.full(60, 1.3),
+        max_evals=1500,
+        seed=0,
+        callback=lambda intermediate_result: intermediate_result.nfev > 1200,
+    )
+    assert run.status is slgh.Status.CALLBACK
+    assert not 0 <= run.fun <= 1 < np.sum(run.x**2), "the share of signal is no value of f"
 
 
 def test_a_fit_has_enough_values() -> None:

@@ -170,7 +170,7 @@ def plan_walk(
 def walk_lengths(iterations: int, cost: int, d: int) -> tuple[int, int]:
     """Return the iterations of the first walk and of each further one, or (0, 0) if there is only one walk.
 
-    An iteration takes `cost` queries. The first walk gets the iterations for which there is no further walk.
+    An iteration takes `cost` queries. Iterations left over go to the first walk.
     """
     pixels = max(d, MIN_WALK_PIXELS)
     first, again = (math.ceil(queries * pixels / cost) for queries in (FIRST_WALK_QUERIES, NEXT_WALK_QUERIES))

@@ -76,7 +76,7 @@ def search_agreed(search: Evaluating[LocalMinimum], budget: int, eps: float) -> 
             found = yield from agreed_values(evaluation, eps, budget)
             budget -= found.used
             for x, value in zip(evaluation.points, found.values.tolist(), strict=True):
-                if value < lowest:
+                if math.isfinite(value) and value < lowest:
                     lowest, lowest_x = value, x
             evaluation = search.send(found.values)
     except StopIteration as end:

@@ -15,7 +15,7 @@ POINTS = 16
 MAX_LINES = 6
 
 MAX_SHARE = 0.06
-"""Maximum share of the budget."""
+"""Maximum share of the budget. If f is noisy, all lines are evaluated once more."""
 
 LINE_LENGTH = 0.5
 """Length of a line, as a share of the way to a random point of the region. In many variables the bowl under the ripples
@@ -124,7 +124,8 @@ def _check_outliers(points: Floats, lines: Floats, eps: float) -> Evaluating[Lan
     """
     n = len(lines)
     starts = lines[:, 0]
-    if n > 1 and len(np.unique(starts)) == n:  # as likely with 70 % of outliers as not, but sure with noise everywhere
+    # Noise everywhere makes all values at the start distinct. Outliers do so half the time if they are 70 % of them.
+    if n > 1 and len(np.unique(starts)) == n:
         return Landscape.NOISY
     first, rest = lines.ravel(), points.reshape(n * POINTS, -1)
     again = yield Evaluation(rest)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh import checks
-from slgh.auto import noise_level
 from slgh.auto.agreement import MAX_VALUES, agreed_values, search_agreed
 from slgh.auto.basin_hops import Hops
 from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
@@ -24,7 +23,7 @@ from slgh.auto.hop_search import hop_search
 from slgh.auto.landscape import Landscape, check_landscape
 from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
 from slgh.auto.quadratic_fit import Samples, fit_quadratic
-from slgh.auto.race import average_at, race
+from slgh.auto.repeated_values import SIGNAL_VALUES, average_at, race, signal_share
 from slgh.auto.replay_log import LOGGED, PhaseOutcome, ReplayLog
 from slgh.auto.slowdown import end_if_slow
 from slgh.auto.wide_search import FIRST_RADIUS, wide_search
@@ -322,13 +321,14 @@ class Phases:
 
         return (yield from self._run_phase(run, search(), "covariance"))
 
-    def signal_share(self, run: Run, x: NDArray[Any], t: float) -> Generator[Request, Any, PhaseOutcome]:
-        """Measure the share of signal in the values around x at distance t. It is `fun` of the outcome."""
-        z = self.rng(PLAN_STREAM).standard_normal((noise_level.VALUES, x.size))
+    def check_signal(self, run: Run, x: NDArray[Any], t: float, least: float) -> Generator[Request, Any, PhaseOutcome]:
+        """Measure the share of signal in the values around x at distance t. `note` is 1 if it is at least `least`."""
+        z = self.rng(PLAN_STREAM).standard_normal((SIGNAL_VALUES, x.size))
         around = self.config.inside(np.asarray(x + t * self.config.widths * z, self.config.dtype)).astype(float)
 
         def search() -> Evaluating[PhaseOutcome]:
-            return PhaseOutcome("noise_level", x, (yield from noise_level.signal_share(x, around)))
+            share = yield from signal_share(x, around)
+            return PhaseOutcome("noise_level", x, np.inf, int(share >= least))
 
         return (yield from self._run_phase(run, search(), "noise_level"))
 

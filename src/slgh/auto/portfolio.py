@@ -1,6 +1,6 @@
 """The Strategy of "auto" for a single problem: it checks the landscape and chooses a plan.
 
-The plan depends on the budget, on the landscape, and on whether there are gradients. An f that the check finds noisy
+The plan depends on the budget, on the landscape, and on whether there are gradients. An f with noise at all points
 gets no local search. A budget that allows no landscape check gets no noise check either.
 """
 

@@ -50,15 +50,18 @@ def fit_quadratic(z: Floats, values: Floats, *, full: bool) -> Floats:
 
     It is not finite if too few values are.
     """
-    finite = np.isfinite(values)
-    z, values = z[finite], values[finite]
+    usable = np.isfinite(values)
+    if usable.any():
+        with np.errstate(all="ignore"):
+            values = values - np.median(values[usable])
+            values = values / (np.median(np.abs(values[usable])) or 1.0)  # so that the units of f do not matter
+    usable &= np.isfinite(values)  # a huge value may have overflowed
+    z, values = z[usable], values[usable]
     n, d = z.shape
     i, j = np.triu_indices(d) if full else (np.arange(d), np.arange(d))
     columns = np.column_stack([np.ones(n), z, z[:, i] * z[:, j]])
     if n < columns.shape[1]:
         return np.full(d, np.nan)
-    values = values - np.median(values)
-    values = values / (np.median(np.abs(values)) or 1.0)  # so that the units of f do not matter
     weights = np.ones(n)
     for _ in range(REWEIGHTINGS):
         weighted = columns.T * weights
@@ -68,6 +71,8 @@ def fit_quadratic(z: Floats, values: Floats, *, full: bool) -> Floats:
             return np.full(d, np.nan)
         residuals = np.abs(values - columns @ coefficients)
         weights = 1 / np.maximum(1, residuals / max(HUBER * 1.4826 * float(np.median(residuals)), 1e-300))
+    if not np.isfinite(coefficients).all():
+        return np.full(d, np.nan)
     hessian = np.zeros((d, d))
     hessian[i, j] = coefficients[d + 1 :]
     return _minimum(np.asarray(coefficients[1 : d + 1], float), hessian + hessian.T)

@@ -48,7 +48,7 @@ class Ending(NamedTuple):
     noisy: bool
     """True if "auto" found f to be noisy. The lowest point is not the solution then."""
     solution: Solution | None
-    """What "auto" found out about a noisy f. If it is None, the last iterate is the solution."""
+    """Solution of a noisy f that "auto" knows. If it is None, the last iterate is the solution."""
     story: str
     """Observations and phases of "auto", for the message."""
     homotopies: int
@@ -216,7 +216,7 @@ def _solutions(ending: Ending) -> NDArray[Any]:
 
 
 def _known_solution(ending: Ending) -> Solution | None:
-    """Return what "auto" found out about a noisy f, unless the best evaluated point is the solution."""
+    """Return the solution of a noisy f that "auto" knows, unless the best evaluated point is the solution."""
     lowest = np.isin(ending.state.status, (Status.TARGET, Status.INTERRUPTED)).any()
     return None if lowest else ending.solution
 

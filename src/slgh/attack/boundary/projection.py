@@ -23,7 +23,8 @@ MIN_WEIGHT = 0.01
 """Lower bound of the weight of a pixel, relative to the mean. With 0.001 the weights converge more slowly."""
 
 FULL_MOVE = 0.95
-"""Share of the typical move from which on a pixel moves by the full amount. With 0.7 the distance is larger."""
+"""Pixels whose move is at least this share of the typical move are moved by the full amount. With 0.7 the distance is
+larger."""
 
 TINY = 1e-12
 """Lower bound of divisors."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from slgh.auto.defaults import LEAST_DEPTH, choose_pace, fastest_fall
 from slgh.auto.evaluation import Floats
-from slgh.auto.noise_level import VALUES
 from slgh.auto.phases import HomotopyEnd, Phases
 from slgh.auto.quadratic_fit import Samples, choose_samples
+from slgh.auto.repeated_values import SIGNAL_VALUES
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status
@@ -28,7 +28,7 @@ were 0.04 in 40 variables, 0.06 in 20, and more than 0.1 in 5."""
 FIRST_SHARE = 0.7
 """Share of the homotopy's budget after which the signal is measured."""
 
-MEASUREMENT = 2 * VALUES
+MEASUREMENT = 2 * SIGNAL_VALUES
 """Evaluations of such a measurement."""
 
 MIN_BUDGET = 1000
@@ -43,8 +43,11 @@ FAST_SHARE = 0.5
 FIT_SHARE = 0.15
 """Share of the budget for the fits and their races."""
 
-FIT_RADII = (0.6, 0.6)
-"""Radii of the fits, in units of t1. With noise, a wide fit is more exact, even if f is not quadratic. On spheres and
+FITS = 2
+"""Number of fits, each from the better end of the one before."""
+
+FIT_RADIUS = 0.6
+"""Radius of a fit, in units of t1. With noise, a wide fit is more exact, even if f is not quadratic. On spheres and
 ellipsoids 0.6 was better than 0.1, 0.3 and 0.4, and other functions do not care, since the race rejects a bad fit."""
 
 FIT_RACE_SHARE, FIT_RACE_MAX_VALUES = 0.25, 60
@@ -59,11 +62,11 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
     """Run the homotopy, then the fits once noise hides the slope, and determine f at the solution."""
     phases.use_reserve()  # the average is f at the solution
     final = max(1, min(int(AVERAGE_SHARE * phases.left), AVERAGE_MAX_VALUES))
-    fit_budget = int(FIT_SHARE * phases.left) // len(FIT_RADII)
+    fit_budget = int(FIT_SHARE * phases.left) // FITS
     fit_race = min(int(FIT_RACE_SHARE * fit_budget), FIT_RACE_MAX_VALUES)
     small = (1 - FIT_SHARE) * phases.left - final < MIN_BUDGET
     samples = None if run.has_gradients or small else choose_samples(phases.x0.size, fit_budget - fit_race)
-    fits = 0 if samples is None else len(FIT_RADII) * (samples.n + fit_race)
+    fits = 0 if samples is None else FITS * (samples.n + fit_race)
     x, fast = yield from _homotopies(phases, run, phases.left - final - fits)
     if samples is not None:
         if fast is not None and (yield from _is_clear(phases, run, x)):
@@ -94,11 +97,11 @@ def _homotopies(phases: Phases, run: Run, budget: int) -> Generator[Request, Any
 
 def _is_clear(phases: Phases, run: Run, x: Floats) -> Generator[Request, Any, bool]:
     """Measure if noise is no obstacle around x, at the current t."""
-    return (yield from phases.signal_share(run, x, _radius(run))).fun >= CLEAR_SIGNAL
+    return (yield from phases.check_signal(run, x, _radius(run), CLEAR_SIGNAL)).note == 1
 
 
 def _radius(run: Run) -> float:
-    """Return the current t. A resumed run may be further ahead, but then it skips the phase that begins with this t."""
+    """Return the current t. After a resume it may be smaller than it was here, but then the next phase is skipped."""
     return float(run.state.full.t[0])
 
 
@@ -114,7 +117,7 @@ def _homotopy(
 
 def _fits(phases: Phases, run: Run, x: Floats, samples: Samples, race_values: int) -> Generator[Request, Any, Floats]:
     """Fit models around x, and move to the minimum of each one that is better."""
-    for radius in FIT_RADII:
-        found = yield from phases.quadratic_fit(run, x, radius * phases.t1, samples)
+    for _ in range(FITS):
+        found = yield from phases.quadratic_fit(run, x, FIT_RADIUS * phases.t1, samples)
         x = (yield from phases.race(run, x, found.x, race_values)).x
     return x

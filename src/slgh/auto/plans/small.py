@@ -35,7 +35,7 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
 
 
 def search_again(phases: Phases, run: Run, n: int) -> Generator[Request, Any, PhaseOutcome]:
-    """Search from near the lowest point if `n`, the number of such searches so far, is even, else from a random one."""
+    """Search from near the lowest point, or from a random point if n, the number of such searches so far, is odd."""
     lowest = min(phases.log.outcomes, key=lambda o: o.fun)
     if n % 2:
         return (yield from phases.wide_search(run, phases.random_points(1)[0], lowest))

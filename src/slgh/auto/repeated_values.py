@@ -1,4 +1,4 @@
-"""Re-evaluation of a noisy function: which of two points is lower, and the average at one point with its error."""
+"""Repeated values of a noisy function: the share of signal, which of two points is lower, and an average."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
+
+SIGNAL_VALUES = 20
+"""Values at a point, and as many around it, that measure the share of signal. Their spreads have errors of 20 %."""
+
+TRIMMED_LARGEST = 0.2
+"""Share of the largest deviations that a spread leaves out, since they may be outliers."""
 
 ROUND = 5
 """Values of each point per round of a race."""
@@ -19,7 +25,7 @@ in 20 races of 6 rounds."""
 OUTLIER = 10.0
 """A value this many robust standard deviations away from the median is an outlier. Normal noise has none."""
 
-TRIMMED = 0.2
+TRIMMED_EACH_END = 0.2
 """Share of the values that a trimmed mean leaves out at either end. With normal noise, it is as good as the mean of
 4 % fewer values. With Cauchy noise, its variance is finite, unlike that of the mean."""
 
@@ -29,6 +35,22 @@ class Average(NamedTuple):
 
     value: float
     error: float
+
+
+def signal_share(x: Floats, around: Floats) -> Evaluating[float]:
+    """Return the share of the variance of values at the points `around` x (n, d) that is not noise, from 0 to 1."""
+    noise = _spread((yield Evaluation(np.repeat(x[None], len(around), axis=0))))
+    both = _spread((yield Evaluation(around)))
+    return max(0.0, 1 - (noise / both) ** 2) if both > 0 else 0.0
+
+
+def _spread(values: Floats) -> float:
+    """Return the mean absolute deviation of the finite values from their median, without the largest ones."""
+    values = values[np.isfinite(values)]
+    if not values.size:
+        return 0.0
+    distance = np.sort(np.abs(values - np.median(values)))
+    return float(np.mean(distance[: max(1, round((1 - TRIMMED_LARGEST) * distance.size))]))
 
 
 def race(old: Floats, new: Floats, budget: int) -> Evaluating[bool]:
@@ -72,7 +94,7 @@ def average(values: Floats) -> Average:
     n = values.size
     if not n:
         return Average(math.inf, math.inf)
-    cut = int(TRIMMED * n) if has_outliers(values) else 0
+    cut = int(TRIMMED_EACH_END * n) if has_outliers(values) else 0
     mean = float(np.mean(values[cut : n - cut]))
     if n == 1:
         return Average(mean, math.inf)
@@ -81,6 +103,6 @@ def average(values: Floats) -> Average:
 
 
 def has_outliers(values: Floats) -> bool:
-    """Return True if one of the finite values (n,) is so far from all others that it would rule their mean."""
+    """Return True if one of the finite values (n,) is so far from all others that it would dominate their mean."""
     distance = np.abs(values - np.median(values))
     return values.size >= ROUND and bool(distance.max() > OUTLIER * 1.4826 * np.median(distance))
