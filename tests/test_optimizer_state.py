@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import io
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +108,65 @@ def test_the_state_wins_over_a_checkpoint(tmp_path: Path) -> None:
     for _ in range(3):
         opt.tell(points := opt.ask(), waves(points))
     np.testing.assert_array_equal(pickled(opt).ask(), opt.ask())
+
+
+def test_a_state_is_loaded_without_a_seed() -> None:
+    first, second = (slgh.Optimizer(np.full(4, 2.0), max_evals=300) for _ in range(2))
+    first.tell(points := first.ask(), waves(points))
+    second.load_state_dict(first.state_dict())
+    np.testing.assert_array_equal(second.ask(), first.ask())
+
+
+def test_after_a_state_that_is_refused_the_run_goes_on() -> None:
+    opt = slgh.Optimizer(np.full(4, 2.0), max_evals=300, seed=0)
+    points = opt.ask()
+    with pytest.raises(ValueError, match="not a complete checkpoint"):
+        opt.load_state_dict({})
+    np.testing.assert_array_equal(opt.ask(), points)
+    opt.tell(points, waves(points))
+
+
+def test_a_sampler_of_data_is_not_copied() -> None:
+    class Data:
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise AssertionError("the data are large")
+
+        def sample(self, rng: np.random.Generator, n: int) -> Any:
+            return rng.random(n)
+
+    opt = slgh.Optimizer(
+        np.full(4, 2.0), sample_xi=Data().sample, method="zoslgh_r", t1=1, step=0.1, max_iter=3, samples=2, seed=0
+    )
+    assert opt.state_dict()["header"]["k"] == 0
+
+
+def test_a_checkpoint_of_another_run_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "run.npz"
+    opt = slgh.Optimizer(np.full(4, 2.0), max_evals=300, seed=0, checkpoint=file)
+    saved = pickle.dumps(opt)
+    file.unlink()
+    slgh.minimize(waves, np.full(4, 3.0), vectorized=True, max_evals=60, seed=0, checkpoint=file)
+    with pytest.raises(ValueError, match="belongs to another run"):
+        pickle.loads(saved)
+
+
+def test_a_batch_goes_on_from_values_of_single_points(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"batched": True, "method": "zoslgh_r", "t1": 1, "step": 0.1, "max_iter": 3, "samples": 4}
+    calls = []
+
+    def breaks(x: Any) -> float:
+        calls.append(1)
+        if len(calls) == 8:
+            raise ZeroDivisionError
+        return float(waves(x))
+
+    file = tmp_path / "run.npz"
+    with pytest.raises(ZeroDivisionError):
+        slgh.minimize(breaks, starts(2), checkpoint=file, seed=0, **options)
+    opt = slgh.Optimizer(starts(2), checkpoint=file, seed=0, **options)
+    while not opt.stop():
+        opt.tell(points := opt.ask(), waves(points))
+    assert_same(opt.result, slgh.minimize(waves, starts(2), vectorized=True, seed=0, **options))
 
 
 def test_the_state_of_another_run_is_refused() -> None:

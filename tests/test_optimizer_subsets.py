@@ -121,6 +121,8 @@ def test_a_batch_is_told_at_once() -> None:
     points = opt.ask()
     with pytest.raises(ValueError, match="`points` must be those of the last `ask`"):
         opt.tell(points[:, :2], fun(points[:, :2]))
+    with pytest.raises(ValueError, match="`abandon` is for a single problem"):
+        opt.abandon(points)
 
 
 @pytest.mark.parametrize("n", [-1, 1.5])

@@ -100,7 +100,8 @@ class Optimizer:
 
     def _begin(self, arguments: Arguments, traits: ObjectiveTraits, state: dict[str, Any] | None = None) -> None:
         """Begin a run, or continue one from its `state_dict`."""
-        self._arguments, self._traits = arguments, traits
+        run = make_run(arguments, traits, None if state is None else _snapshot_of(state))
+        self._arguments, self._traits, self._run = arguments, traits, run
         self._request: Evaluate | None = None
         self._out: set[int] = set()
         """Points of the current request that `ask` has returned."""
@@ -108,7 +109,6 @@ class Optimizer:
         """Points that the last `ask` has returned, None if there was none in this request."""
         self._result: Result | None = None
         self._status = Status.RUNNING
-        self._run = make_run(arguments, traits, None if state is None else _snapshot_of(state))
         self._backend = self._run.config.backend
         self._requests = self._run.requests()
         self._advance(None)
@@ -132,7 +132,9 @@ class Optimizer:
         The points of `ask` are then those of that Optimizer. `max_evals`, `max_iter`, `max_seconds` and `target` may
         differ, as far as they may for a checkpoint.
         """
-        found, identity = _snapshot_of(state), self._run.config.identity
+        found, identity = _snapshot_of(state), dict(self._run.config.identity)
+        if self._arguments.seed is None:
+            identity.pop("seed", None)  # the generated seed travels with the state
         for name, value in identity.items():
             if found.meta.identity.get(name) != value:
                 raise ArgumentValueError(
@@ -171,6 +173,7 @@ class Optimizer:
                 assert isinstance(request, Evaluate)
                 self._request, self._last = request, None
                 self._out.clear()
+                self._run.save_if_due()
             except StopIteration as end:
                 self._request, self._result = None, end.value
             except BaseException as error:
@@ -213,7 +216,8 @@ class Optimizer:
         n
             Maximum number of points. They are then points that no other `ask` has returned, and there may be none
             until `tell` has all values of the iteration. None, the default: all points of the iteration that have no
-            value yet, whether they were returned before or not.
+            value yet, whether they were returned before or not. An Optimizer that was pickled or loaded returns all
+            points without a value again, since it is not known who evaluates them.
         """
         points = self._pending().query.points
         if self._run.config.batched:
@@ -244,7 +248,7 @@ class Optimizer:
         query = request.query
         given = backend.host(backend.real(points, "points"))
         all_points = backend.host(query.points if batched else query.points[0])
-        complete = not request.answers.received and np.array_equal(given, all_points)
+        complete = (batched or not request.answers.received) and np.array_equal(given, all_points)
         if not complete and (batched or given.ndim != 2 or given.shape[1] != all_points.shape[1]):
             raise ArgumentValueError("`points` must be those of the last `ask`, unchanged.")
         shape = given.shape if query.is_gradient else given.shape[:-1]
@@ -257,15 +261,18 @@ class Optimizer:
             raise NonfiniteError("`values` must be finite with on_nonfinite='raise'.")
         if complete:
             self._advance(array if batched else array[None])
-        else:
-            for i, value in zip(self._find(given), array, strict=True):
+            return
+        places = self._find(given)
+        with Interrupts() as interrupts:
+            for i, value in zip(places, array, strict=True):
                 request.answers.begin(1)
                 request.answers.receive(i, value)
-            if not self._without_value():
-                found = backend.stack([request.answers.received[i] for i in range(len(all_points))])
-                self._advance(backend.xp.reshape(found, query.answer_shape))
-        if not self.stop():
             self._run.save_if_due()
+        if not self._without_value():
+            found = backend.stack([request.answers.received[i] for i in range(len(all_points))])
+            self._advance(backend.xp.reshape(found, query.answer_shape))
+        if interrupts.pending:
+            raise KeyboardInterrupt
 
     def abandon(self, points: Any) -> None:
         """Let `ask(n)` return these points again, because nobody will evaluate them.
@@ -275,6 +282,8 @@ class Optimizer:
         points
             Points that `ask` has returned and that have no value yet.
         """
+        if self._run.config.batched:
+            raise ArgumentValueError("`abandon` is for a single problem. A batch is asked for at once.")
         backend = self._backend
         self._out.difference_update(self._find(backend.host(backend.real(points, "points"))))
 

@@ -553,7 +553,9 @@ class Run:
     def capture(self) -> tuple[snapshot.Meta, Arrays]:
         """Return what a checkpoint holds, also in the middle of an iteration."""
         self._gather()
-        noise = copy.deepcopy(self.noise)  # since the iteration that runs goes on with the noise where it is
+        # A copy, since the iteration that runs goes on with the noise where it is. The user's sampler is not copied.
+        sampler = self.config.sample_xi
+        noise = copy.deepcopy(self.noise, {id(sampler): sampler})
         noise.rewind()
         return self._meta(), self._arrays(noise)
 
