@@ -39,6 +39,25 @@ def die_always(x: Any, folder: str) -> float:
     return float(waves(x))
 
 
+def die_and_count(x: Any, folder: str) -> float:
+    """Kill the process at the point (2, 2, 2, 2), the start. Leave a file each time."""
+    if (x == 2.0).all():
+        Path(folder, str(len(os.listdir(folder)))).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return float(waves(x))
+
+
+def fail_then_die(x: Any) -> float:
+    """Raise at the first point after the start, and kill the process at the next one."""
+    if (x == 2.0).all():
+        return float(waves(x))
+    fail_then_die.calls = getattr(fail_then_die, "calls", 0) + 1  # type: ignore[attr-defined]
+    if fail_then_die.calls == 1:  # type: ignore[attr-defined]
+        raise ZeroDivisionError("in a worker")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0.0
+
+
 def fail(x: Any) -> float:
     """Raise at points near the minimum."""
     if np.sum(x) < 5:

@@ -16,7 +16,7 @@ import pytest
 
 import slgh
 from cases import assert_same
-from cluster_cases import die_always, die_once, fail, run, waves, waves_one_by_one
+from cluster_cases import die_always, die_and_count, die_once, fail, fail_then_die, run, waves, waves_one_by_one
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the libraries warn of many things
 
@@ -140,7 +140,7 @@ def test_joblib(return_as: str, tmp_path: Path) -> None:
         assert "A worker died once, and its points were evaluated again." in found.message
         with pytest.raises(BrokenExecutor) as caught:
             run(parallel, die_always, args=(str(tmp_path),), retries=1)
-        assert "workers cannot go on" in str(caught.value.__notes__)
+        assert "a worker died. These workers" in str(caught.value.__notes__)
 
 
 def test_loky(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_loky(tmp_path: Path) -> None:
     assert_evaluates(loky.get_reusable_executor(2))
     with pytest.raises(BrokenExecutor) as caught:
         run(loky.get_reusable_executor(2), die_once, args=(str(tmp_path),))
-    assert "workers cannot go on" in str(caught.value.__notes__)
+    assert "a worker died. These workers" in str(caught.value.__notes__)
 
 
 def test_executors() -> None:
@@ -213,6 +213,27 @@ def test_chunks_of_a_batch_are_problems_with_their_data() -> None:
     with ThreadPoolExecutor(2) as threads:
         found = slgh.minimize(distance, np.zeros((4, 3)), workers=threads, **options)
     assert_same(found, slgh.minimize(distance_alone, np.zeros((4, 3)), **options))
+
+
+def test_a_point_that_fails_before_another_kills_its_worker_ends_the_run(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1) as processes, pytest.raises(ZeroDivisionError):
+        run(processes, fail_then_die, method="zoslgh_r", samples=7, step=0.01, t1=1.0)
+
+
+def test_a_vectorized_function_cannot_change_the_points() -> None:
+    def careless(x: Any) -> Any:
+        x -= 1
+        return waves(x)
+
+    with ThreadPoolExecutor(2) as threads, pytest.raises(ValueError, match="read-only"):
+        run(threads, careless, vectorized=True)
+
+
+@pytest.mark.parametrize("retries", [1, 2, 3])
+def test_a_point_is_evaluated_again_as_often_as_retries_say(retries: int, tmp_path: Path) -> None:
+    with pytest.raises(BrokenExecutor):
+        run(2, die_and_count, args=(str(tmp_path),), retries=retries)
+    assert len(list(tmp_path.iterdir())) == 1 + retries
 
 
 def test_a_closed_form_needs_no_workers() -> None:

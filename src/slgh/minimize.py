@@ -11,6 +11,7 @@ import numpy as np
 from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
+from slgh.checks import count
 from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
@@ -21,7 +22,7 @@ from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_fo
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
-from slgh.engine.snapshot import Snapshot, open_checkpoint
+from slgh.engine.snapshot import Snapshot, is_begun, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.protocols import Watch
@@ -127,8 +128,8 @@ def minimize(
         like map. A vectorized fun gets a chunk of the points per worker. None by default.
     retries
         Maximum number of times that a point is evaluated again because its worker process died, 2 by default. Then the
-        run ends with an error that names the point. On Ray it is the `max_retries` of the tasks. Dask has settings of
-        its own, and an executor that has lost a worker cannot go on.
+        run ends with an error, which names the point if slgh has started the process. On Ray it is the `max_retries` of
+        the tasks. Dask has settings of its own, and an executor that has lost a worker cannot go on.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
         its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
@@ -252,11 +253,13 @@ def minimize(
 def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | None = None) -> Run:
     """Return a run that has not begun, or that continues `found` or, by default, its checkpoint."""
     saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
-    if found is None and saver is not None:
-        found = saver.found
+    stored = None if saver is None else saver.found
+    continued, found = found is not None, found or stored
     saved_seed = None if found is None else found.meta.seed
     names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
     config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed)
+    if continued and stored is not None:
+        is_begun(stored.meta, config, stored.name)  # raises if the file holds another run, which would be replaced
     recorder = Recorder(
         config,
         history=arguments.history,
@@ -277,6 +280,7 @@ def drive(
     retries: int = RETRIES,
 ) -> Result:
     """Call the user's functions until the run ends."""
+    count("retries", retries, 0)
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if parallel:

@@ -11,7 +11,7 @@ from slgh import checks
 from slgh.cli.errors import fail
 
 SERVED: Any = object()
-"""Workers of a process that mpirun has started as a worker. It has served until the run ended."""
+"""Yielded in an MPI worker process, after the run has ended."""
 
 
 @contextmanager

@@ -17,8 +17,8 @@ Mapper = Callable[[Call, Sequence[tuple[Any, ...]]], Found]
 
 
 _BROKEN = (
-    "slgh: a worker died, and these workers cannot go on. With `workers=N`, points are evaluated again in new "
-    "processes. With a `checkpoint`, the same call with new workers continues the run."
+    "slgh: a worker died. These workers do not evaluate its points again, or have tried it as often as they may. With "
+    "a `checkpoint`, the same call with new workers continues the run."
 )
 
 
@@ -102,27 +102,32 @@ def _with_map(mapping: Callable[..., Any]) -> Mapper:
 
 
 def _on_executor(executor: Executor) -> Mapper:
-    """Return a Mapper for an executor of concurrent.futures."""
+    """Return a Mapper for an executor of concurrent.futures.
+
+    After the first failure, it yields the values that are there, and waits for no others: once futures are canceled, a
+    worker that dies can leave the rest of them without an end.
+    """
 
     def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Found:
         futures: dict[Any, int] = {}
-        failure: BaseException | None = None
         try:
             for i, item in enumerate(items):
                 futures[executor.submit(call, item)] = i
             for future in as_completed(futures):
-                if failure is None and (failure := future.exception()) is not None:
-                    for other in futures:
-                        other.cancel()
-                elif not future.cancelled() and future.exception() is None:
-                    yield futures[future], future.result()
+                if (failure := future.exception()) is not None:
+                    break
+                yield futures.pop(future), future.result()
+            else:
+                return
+            for future, i in futures.items():
+                if future.done() and not future.cancelled() and future.exception() is None:
+                    yield i, future.result()
+            if isinstance(failure, BrokenExecutor):
+                failure.add_note(_BROKEN)
+            raise failure
         finally:
             for future in futures:
                 future.cancel()
-        if isinstance(failure, BrokenExecutor):
-            failure.add_note(_BROKEN)
-        if failure is not None:
-            raise failure
 
     return mapper
 
@@ -134,15 +139,17 @@ def _on_dask(client: Any) -> Mapper:
     def mapper(call: Call, items: Sequence[tuple[Any, ...]]) -> Found:
         futures = client.map(call, items, pure=False)
         index = {future.key: i for i, future in enumerate(futures)}
-        failed = None
         try:
             for future, value in dask_completed(futures, with_results=True, raise_errors=False):
-                if future.status == "finished":
-                    yield index[future.key], value
-                elif failed is None:
-                    failed = future
-            if failed is not None:
-                failed.result()  # raises the exception of fun, or KilledWorker
+                if future.status != "finished":
+                    break
+                yield index.pop(future.key), value
+            else:
+                return
+            for other in futures:
+                if other.key in index and other.status == "finished":
+                    yield index[other.key], other.result()
+            future.result()  # raises the exception of fun, or KilledWorker
         finally:
             client.cancel(futures)
 

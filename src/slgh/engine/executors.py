@@ -93,7 +93,6 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -
         Maximum number of times that a point is evaluated again because a worker died.
     """
     workers = checks.plain(workers)
-    checks.count("retries", retries, 0)
     if not isinstance(workers, int):
         engine = as_engine(workers, retries)
         yield Workers([engine.mapper] * len(calls), engine.size, [engine.pool] if engine.pool else [])
@@ -116,7 +115,7 @@ class _Pool:
     """Worker processes for one function. They are killed if an evaluation fails or Ctrl-C is pressed.
 
     When a worker dies, new ones are started. The points without a value are evaluated again, one per task. A point that
-    was unfinished at more than `retries` deaths is then evaluated alone, which tells whether it kills its worker.
+    was unfinished at `retries` deaths is then evaluated alone, which tells whether it kills its worker.
     """
 
     def __init__(self, processes: int, call: Call, *, fork: bool, retries: int) -> None:
@@ -132,6 +131,8 @@ class _Pool:
         self.killed = False
         self.deaths = 0
         """Number of times that a worker process has died."""
+        self._works = False
+        """True if there has been a value."""
         self.executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
@@ -154,13 +155,14 @@ class _Pool:
                 with contextlib.closing(self._evaluate(left, size)) as values:
                     for index, value in values:
                         del left[index]
+                        self._works = True
                         yield index, value
             except BrokenProcessPool as error:
                 self._restart(error)
                 size = 1
-                # A process has one task, and up to as many and one more wait in the pool's queue.
+                # N processes hold N tasks, and the pool's queue holds at most N + 1 more.
                 deaths.update(list(left)[: 2 * self.processes + 1])
-                suspects = [index for index in left if deaths[index] > self.retries]
+                suspects = [index for index in left if deaths[index] >= self.retries]
                 for index in suspects:
                     yield index, self._evaluate_alone(left.pop(index))
 
@@ -200,7 +202,9 @@ class _Pool:
     def _restart(self, error: BrokenProcessPool) -> None:
         """Replace the pool after a worker has died."""
         self.deaths += 1
-        if self.retries == 0 or self.killed:
+        # Processes that are no forks and die before the first value mostly fail to import the script.
+        cannot_start = not self._works and not self._fork
+        if self.retries == 0 or self.killed or cannot_start:
             error.add_note(
                 "slgh: a worker process died. Where workers are started afresh, as for PyTorch and JAX arrays, a "
                 'script must guard what it runs with `if __name__ == "__main__":`.'

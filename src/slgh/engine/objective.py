@@ -108,13 +108,15 @@ class Vectorized:
             with self.backend.guard_arguments(*given):
                 return self._read(self._function(query)(*given, *self.args), query)
         axis = 0 if self.batched and query.points.shape[0] > 1 else 1
-        parts = [_part(query, data, axis, some) for some in _slices(query.points.shape[axis], self.chunks)]
-        items = [tuple(self._arguments(*part)) for part in parts]
         found: dict[int, Array] = {}
         which = 0 if query.what == "fun" else 1
-        with closing(self.mappers[which](self.calls[which], items)) as values:
-            for i, value in values:
-                found[i] = self._read(value, parts[i][0])
+        with self.backend.guard_arguments(query.points, *data):
+            chunks = _slices(query.points.shape[axis], self.chunks)
+            parts = [_part(query, data, axis, some) for some in chunks]  # views, protected as well
+            items = [tuple(self._arguments(*part)) for part in parts]
+            with closing(self.mappers[which](self.calls[which], items)) as values:
+                for i, value in values:
+                    found[i] = self._read(value, parts[i][0])
         return self.backend.xp.concat([found[i] for i in range(len(parts))], axis=axis)
 
     def _function(self, query: Query) -> Callable[..., Any]:
