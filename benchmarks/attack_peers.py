@@ -156,6 +156,8 @@ def table(
     datasets = chosen("--data", data, DATA)
     store = Store(records, settings_of(seed, folder, first))
     text = page(store, datasets, sorted(budget or BUDGETS), "python benchmarks/attack_peers.py run", words)
+    if "\n### " not in text:
+        raise typer.BadParameter(f"No record in {records} has these settings. Pass --folder and --seed as for `run`.")
     write_text(markdown, text)
     print(f"Wrote {markdown}.")
 
