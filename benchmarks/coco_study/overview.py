@@ -36,8 +36,7 @@ PANELS = {"Many local minima": True, "Other functions": False}
 
 def draw(columns: Sequence[Column], folder: Path) -> list[Path]:
     """Write coco_overview.png and its dark variant, and return them. Noisy functions are left out."""
-    most = max((len(column.methods) for column in columns), default=0)
-    shown = [column for column in columns if column.suite != "bbob-noisy" and len(column.methods) == most]
+    shown = [column for column in columns if column.suite != "bbob-noisy"]
     if not shown:
         return []
     files = []
@@ -50,14 +49,14 @@ def draw(columns: Sequence[Column], folder: Path) -> list[Path]:
 
 
 def mean_ranks(columns: Sequence[Column], *, multimodal: bool) -> dict[str, tuple[float, float, float]]:
-    """Return the mean over columns of each method's mean rank, with the least and the largest."""
-    found: dict[str, list[float]] = {name: [] for name in columns[0].methods}
+    """Return the mean of each method's mean ranks over the columns where it ran, with the least and the largest."""
+    found: dict[str, list[float]] = {}
     for column in columns:
         functions = tuple(f for f in column.functions if is_multimodal(f) is multimodal)
         part = replace(column, functions=functions)
         ranks = rank(part.runs, part.methods, part.places, part.budget).ranks
-        for name in found:
-            found[name].append(ranks[name])
+        for name in column.methods:
+            found.setdefault(name, []).append(ranks[name])
     return {name: (float(np.mean(ranks)), min(ranks), max(ranks)) for name, ranks in found.items()}
 
 
@@ -79,7 +78,7 @@ def paint(columns: Sequence[Column]) -> Any:
         functions = sum(is_multimodal(f) is kind for f in columns[0].functions)
         groups = "f15 to f24" if kind else "f1 to f14"
         ax.set_title(f"{title}\n{functions} test functions of {groups}")
-        ax.set(xlim=(0.6, len(order) + 0.9), xticks=range(1, len(order) + 1))
+        ax.set(xlim=(0.6, len(order) + 1.4), xticks=range(1, len(order) + 1))
         ax.set_xlabel("mean rank (1 is best)\n\u2190 better")
         ax.grid(axis="x", alpha=0.25)
     axes[0].set_yticks(range(len(order)), [NAMES.get(name, name) for name in order])
@@ -88,10 +87,15 @@ def paint(columns: Sequence[Column]) -> Any:
     variables = sorted({column.d for column in columns})
     times = sorted({column.times for column in columns})
     figure.suptitle(
-        f"COCO benchmark, {', '.join(map(str, variables[:-1]))} and {variables[-1]} variables, "
+        f"COCO benchmark, {variables[0]} to {variables[-1]} variables, "
         f"{times[0]} to {times[-1]:,} evaluations per variable",
         weight="bold",
     )
-    note = f"Dots: mean over the {len(columns)} settings in which all methods ran. Lines: best to worst setting."
+    fewer = {name: n for name in order if (n := sum(name in column.methods for column in columns)) < len(columns)}
+    listed = ", ".join(f"{NAMES.get(name, name)} {n}" for name, n in fewer.items())
+    but = f"\n({listed})" if fewer else ""
+    note = (
+        f"Lines: best to worst setting. Dots: mean over {len(columns)} settings, or those in which a method ran{but}."
+    )
     figure.supxlabel(note, fontsize=8)
     return figure

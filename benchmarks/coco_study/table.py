@@ -9,7 +9,7 @@ import numpy as np
 from coco_study.cells import Chosen, Column, columns_of
 from coco_study.settings import Cell
 from coco_study.statistics import area, median, rank
-from coco_study.suites import FRESH_INSTANCES, INSTANCES, PRECISION, TRAINING, is_multimodal
+from coco_study.suites import FRESH_INSTANCES, INSTANCES, PRECISION, TRAINING, is_multimodal, plain
 
 SLGH = "slgh"
 
@@ -44,6 +44,15 @@ fopt + 10^-8, of 1 - log(n) / log(budget), where n is the number of evaluations 
 it was not.
 """
 
+GROUPS = {
+    "separable": range(1, 6),
+    "moderate": range(6, 10),
+    "ill-conditioned": range(10, 15),
+    "multimodal": range(15, 20),
+    "weak structure": range(20, 25),
+}
+"""BBOB's groups of functions."""
+
 Pick = Callable[[int], bool]
 """Predicate that selects the functions of a table."""
 
@@ -65,6 +74,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: M
         *section(FIRST, test, rank_rows(test, lambda f: True)),
         *section("Mean rank, multimodal test functions (f15 to f24)", test, rank_rows(test, is_multimodal)),
         *section("Mean rank, the other test functions", test, rank_rows(test, lambda f: not is_multimodal(f))),
+        *section("Place of slgh by group of functions, by mean rank", test, place_rows(test)),
         *section("Test functions where slgh is better and worse, by the median f - fopt", test, duel_rows(test)),
         *section("Area under the ECDF of targets, test functions", test, area_rows(test)),
         *section(
@@ -81,10 +91,11 @@ def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: M
 
 
 def section(title: str, columns: Sequence[Column], rows: list[list[str]]) -> Iterator[str]:
-    """Yield a heading and a table, if there are columns."""
+    """Yield a heading and a table with a line per column of the study, if there are any."""
     if columns:
+        lines = zip((column.title for column in columns), *(row[1:] for row in rows), strict=True)
         yield f"## {title}\n"
-        yield "\n".join(table(["", *(column.title for column in columns)], rows)) + "\n"
+        yield "\n".join(table(["", *(row[0] for row in rows)], lines)) + "\n"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -114,6 +125,20 @@ def rank_rows(columns: Sequence[Column], pick: Pick) -> list[list[str]]:
     rows.append(["CD, N = problems", *(f"{found.if_independent:.2f}" for found in rankings)])
     rows.append(["functions", *(str(found.functions) for found in rankings)])
     return rows
+
+
+def place_rows(columns: Sequence[Column]) -> list[list[str]]:
+    """Return the place of slgh by mean rank in each of BBOB's groups of functions, and the method that is first."""
+    return [[name, *(_place(column, group) for column in columns)] for name, group in GROUPS.items()]
+
+
+def _place(column: Column, group: range) -> str:
+    places = [place for place in column.places if plain(place.f) in group]
+    if SLGH not in column.methods or not places:
+        return ""
+    ranks = rank(column.runs, column.methods, places, column.budget).ranks
+    place = 1 + sum(found < ranks[SLGH] for found in ranks.values())
+    return "1" if place == 1 else f"{place} ({min(ranks, key=ranks.__getitem__)})"
 
 
 def duel_rows(columns: Sequence[Column]) -> list[list[str]]:
