@@ -61,7 +61,7 @@ def page(cells: Sequence[Cell], chosen: Chosen, notes: Iterable[str], figures: M
     """Return the page. The text of `old` under "How to read it" is kept."""
     test = [column for column in columns_of(cells, chosen, training=False) if column.methods]
     fresh = columns_of(cells, chosen, training=False, instances=FRESH_INSTANCES)
-    fresh = [column for column in fresh if column.methods]
+    fresh = [column for column in fresh if SLGH in column.methods]
     training = [column for column in columns_of(cells, chosen, training=True) if column.methods]
     everything = [column for column in columns_of(cells, chosen, training=None) if column.methods]
     noisy = [column for column in everything if column.suite == "bbob-noisy"]
