@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slgh.auto.model_search import _Lagrange, minimize_quadratic, search
+from slgh.auto.model_search import Lagrange, minimize_quadratic, search
 
 FREE = np.inf
 
@@ -109,7 +109,7 @@ def test_the_step_is_as_low_as_a_dense_sample_of_the_ball(d: int, seed: int, bou
 
 def test_lagrange_quadratics_are_one_at_their_point_and_zero_at_the_others() -> None:
     shifts = np.random.default_rng(0).normal(size=(8, 3))
-    lagrange = _Lagrange(shifts)
+    lagrange = Lagrange(shifts)
     table = np.array([lagrange.at(shift) for shift in shifts])
     np.testing.assert_allclose(table, np.eye(8), atol=1e-8)
     constant, gradient, hessian = lagrange.interpolate(values := np.arange(8.0))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from slgh.auto import model_search
 from slgh.auto.evaluation import MAX_REQUEST_NUMBERS, Evaluating, Evaluation, Floats
 from slgh.auto.quasi_newton import lbfgsb
+from slgh.auto.round_search import search_in_rounds
 from slgh.engine import bad_values
 
 UNIT = 0.4
@@ -96,7 +97,14 @@ class SearchRegion:
 
 
 def local_search(
-    region: SearchRegion, budget: int, incumbent: float, *, gradients: bool, on_nonfinite: str = "reject"
+    region: SearchRegion,
+    budget: int,
+    incumbent: float,
+    *,
+    gradients: bool,
+    on_nonfinite: str = "reject",
+    width: int = 1,
+    rng: np.random.Generator | None = None,
 ) -> Evaluating[LocalMinimum]:
     """Descend from a point with at most `budget` evaluations.
 
@@ -112,10 +120,15 @@ def local_search(
         True if gradients can be evaluated.
     on_nonfinite
         Bad-value policy. "penalize" replaces bad values by the worst finite one of this search.
+    width
+        Number of points per round of the search on quadratic models. More than one need `rng`, the source of random
+        points.
     """
     d = region.x.size
     objective = SearchObjective(region, budget, on_nonfinite=on_nonfinite)
     if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
+        if rng is not None and width > 1:
+            return (yield from _run_round_search(objective, width, rng))
         return (yield from _run_model_search(objective))
     return (yield from _run_lbfgsb(objective, incumbent, gradients=gradients))
 
@@ -202,6 +215,15 @@ class SearchObjective:
         values = yield from self.request(x[None], is_step=True)
         return self.accept(x, float(values[0]))
 
+    def values(self, z: Floats) -> Evaluating[Floats]:
+        """Return f at points z (n, d). Raise CutShort after the last ones that the budget allows."""
+        x = np.array([self.at(row) for row in z[: max(1, self.left)]])
+        values = yield from self.request(x, is_step=True)
+        found = np.array([self.accept(*pair) for pair in zip(x, values.tolist(), strict=True)])
+        if len(x) < len(z):
+            raise CutShort
+        return found
+
     def with_differences(self, z: Floats, *, central: bool) -> Evaluating[tuple[float, Floats]]:
         """Return f and its gradient from d or 2 d more values."""
         region, x = self.region, self.at(z)
@@ -284,6 +306,19 @@ def _run_lbfgsb(f: SearchObjective, incumbent: float, *, gradients: bool) -> Eva
     except CutShort:
         return f.outcome(converged=False)
     return f.outcome(converged=True)
+
+
+def _run_round_search(f: SearchObjective, width: int, rng: np.random.Generator) -> Evaluating[LocalMinimum]:
+    """Run a search on quadratic models with many points per round."""
+    solver = search_in_rounds(*f.region.bounds(), width=width, rng=rng)
+    try:
+        z = next(solver)
+        while True:
+            z = solver.send((yield from f.values(z)))
+    except CutShort:
+        return f.outcome(converged=False)
+    except (StopIteration, Converged):
+        return f.outcome(converged=True)
 
 
 def _run_model_search(f: SearchObjective) -> Evaluating[LocalMinimum]:

@@ -124,8 +124,8 @@ def _search_free(
         constant += gradient @ moved + 0.5 * moved @ hessian @ moved
         gradient = gradient + hessian @ moved
         center = points[best].copy()
-        lagrange = _Lagrange(points - center)
-        missed = values - _model(points - center, constant, gradient, hessian)
+        lagrange = Lagrange(points - center)
+        missed = values - model_values(points - center, constant, gradient, hessian)
         change = lagrange.interpolate(missed)
         constant, gradient, hessian = constant + change[0], gradient + change[1], hessian + change[2]
 
@@ -133,7 +133,7 @@ def _search_free(
         length = float(np.linalg.norm(step))
         predicted = -(gradient @ step + 0.5 * step @ hessian @ step)
         if length >= 0.5 * rho and predicted > 0:
-            point = _within(center + step, low, high)
+            point = within(center + step, low, high)
             value = yield point
             ratio = (values[best] - value) / predicted
             if ratio <= FAIR_RATIO:
@@ -167,9 +167,9 @@ def _search_free(
         if distance[far] > REPLACE_DISTANCE * delta:
             reach = max(min(0.1 * float(distance[far]), 0.5 * delta), rho)
             sides = low - points[best], high - points[best]
-            shift = _Lagrange(points - points[best]).largest_at(far, reach, *sides)
+            shift = Lagrange(points - points[best]).largest_at(far, reach, *sides)
             if shift.any():
-                points[far] = _within(points[best] + shift, low, high)
+                points[far] = within(points[best] + shift, low, high)
                 values[far] = yield points[far].copy()
                 continue
         if delta > rho:
@@ -202,17 +202,17 @@ def _first_points(low: Floats, high: Floats, rho: float) -> Generator[Floats, fl
     return points, values
 
 
-def _within(point: Floats, low: Floats, high: Floats) -> Floats:
+def within(point: Floats, low: Floats, high: Floats) -> Floats:
     """Return the nearest point within the bounds."""
     return np.minimum(np.maximum(point, low), high)
 
 
-def _model(shifts: Floats, constant: float, gradient: Floats, hessian: Floats) -> Floats:
+def model_values(shifts: Floats, constant: float, gradient: Floats, hessian: Floats) -> Floats:
     """Return the values (m,) of a quadratic at shifts (m, d) from its center."""
     return np.asarray(constant + shifts @ gradient + 0.5 * np.sum((shifts @ hessian) * shifts, axis=1))
 
 
-class _Lagrange:
+class Lagrange:
     r"""The m least-norm quadratics that are 1 at one of m points and 0 at the others. `shifts` (m, d) are the points.
 
     A quadratic with the smallest :math:`\|H\|_F` that takes the values r at shifts :math:`y_j` has

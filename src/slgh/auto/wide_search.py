@@ -8,6 +8,7 @@ and from random points. Those that cannot get below the lowest point end early, 
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from slgh.auto import model_search
 from slgh.auto.evaluation import Evaluating, Floats
 from slgh.auto.local_search import Converged, CutShort, LocalMinimum, SearchObjective, SearchRegion
 from slgh.auto.model_search import SearchState
+from slgh.auto.round_search import RoundState, search_in_rounds
 
 # The constants were chosen on the training functions of benchmarks/coco.py and on eleven others (ridges, steps, rotated
 # ellipsoids, and textbook functions) in 2, 3, 5 and 10 variables. From about 300 evaluations on, the landscape check,
@@ -65,6 +67,8 @@ def wide_search(
     radius: float = FIRST_RADIUS,
     start_value: float | None = None,
     on_nonfinite: str = "reject",
+    width: int = 1,
+    rng: np.random.Generator | None = None,
 ) -> Evaluating[LocalMinimum]:
     """Descend from a point with at most `budget` evaluations.
 
@@ -76,11 +80,19 @@ def wide_search(
         First radius of the trust region.
     start_value
         f at the start, if it is known.
+    width
+        Number of points per round. More than one need `rng`, the source of random points.
     """
     f = SearchObjective(region, budget, on_nonfinite=on_nonfinite)
     bounds = region.bounds()
     try:
         radius_end = LAST_RADIUS if incumbent is None else ROUGH_RADIUS
+        if rng is not None and width > 1:
+            in_rounds = partial(search_in_rounds, *bounds, width=width, rng=rng, radius=radius)
+            found = yield from _run_rounds(f, in_rounds(radius_end=radius_end))
+            if incumbent is not None and _is_promising(f, found, incumbent):
+                yield from _run_rounds(f, in_rounds(radius_end=LAST_RADIUS, state=found))
+            return f.outcome(converged=True)
         state = yield from _run(f, model_search.search(*bounds, radius=radius, radius_end=radius_end), start_value)
         if incumbent is not None and state is not None and _is_promising(f, state, incumbent):
             yield from _run(f, model_search.search(*bounds, radius_end=LAST_RADIUS, state=state))
@@ -106,7 +118,18 @@ def _run(
         return state
 
 
-def _is_promising(f: SearchObjective, state: SearchState, incumbent: LocalMinimum) -> bool:
+def _run_rounds(f: SearchObjective, solver: Generator[Floats, Floats, RoundState]) -> Evaluating[RoundState]:
+    """Answer a solver with many points per round until it converges. Return its state."""
+    try:
+        z = next(solver)
+        while True:
+            z = solver.send((yield from f.values(z)))
+    except StopIteration as end:
+        state: RoundState = end.value
+        return state
+
+
+def _is_promising(f: SearchObjective, state: SearchState | RoundState, incumbent: LocalMinimum) -> bool:
     """Return True if the search can still get below the incumbent.
 
     The values of the interpolation points show how much f varies within the current radius.
