@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import slgh
+from slgh.engine.executors import size_of
 
 
 def waves(x: Any) -> Any:
@@ -68,3 +69,8 @@ def fail(x: Any) -> float:
 def run(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Result:
     """Minimize in four variables from (2, 2, 2, 2)."""
     return slgh.minimize(fun, np.full(4, 2.0), max_evals=400, seed=0, workers=workers, **options)
+
+
+def alone(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Result:
+    """Do in this process the run that is planned for these workers."""
+    return run(None, fun, parallel=size_of(workers), **options)

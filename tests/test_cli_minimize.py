@@ -1046,7 +1046,7 @@ def test_workers_import_the_function_themselves(folder: Path) -> None:
     arguments = ["--fun", "mine.py:sphere", "--x0", "0,0", "--max-evals", "60", "--seed", "7", "--json", "-"]
     command = [sys.executable, "-m", "slgh", "minimize", *arguments, "--workers", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["x"] == minimize(*arguments[:-2])["x"]
+    assert json.loads(done.stdout)["x"] == minimize(*arguments[:-2], "--parallel", "2")["x"]
 
 
 def test_a_picture_asks_for_no_point_outside_the_bounds() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import slgh
 from cases import assert_same
-from cluster_cases import die_always, die_and_count, die_once, fail, fail_then_die, run, waves, waves_one_by_one
+from cluster_cases import alone, die_always, die_and_count, die_once, fail, fail_then_die, run, waves, waves_one_by_one
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the libraries warn of many things
 
@@ -33,15 +33,16 @@ def start(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess
 
 def assert_evaluates(workers: Any) -> None:
     """Check that points and chunks of points are evaluated, with the bits of this process."""
-    assert_same(run(workers), run(None))
-    assert_same(run(workers, waves, vectorized=True), run(None, waves, vectorized=True))
+    assert_same(run(workers), alone(workers))
+    assert_same(run(workers, parallel=1), run(None))
+    assert_same(run(workers, waves, vectorized=True), alone(workers, waves, vectorized=True))
 
 
 def assert_survives(workers: Any, folder: Path) -> slgh.Result:
     """Check that a run survives the death of a worker. Return its result."""
     found = run(workers, die_once, args=(str(folder),))
     assert (folder / "dead").exists()
-    np.testing.assert_array_equal(found.x, run(None).x)
+    np.testing.assert_array_equal(found.x, alone(workers).x)
     return found
 
 
@@ -57,7 +58,7 @@ def dask() -> Iterator[Any]:
 
 def test_dask(dask: Any, tmp_path: Path) -> None:
     assert_evaluates(dask)
-    assert_same(run(dask.get_executor()), run(None))
+    assert_same(run(dask.get_executor()), alone(dask.get_executor()))
     with pytest.raises(ZeroDivisionError, match="in a worker"):
         run(dask, fail)
     assert_survives(dask, tmp_path)
@@ -79,7 +80,7 @@ def test_ray(tmp_path: Path) -> None:
         with pytest.raises(ray.exceptions.WorkerCrashedError):
             run(ray, die_always, args=(str(tmp_path),), retries=1)
         pool = Pool(1)
-        assert_same(run(pool), run(None))
+        assert_same(run(pool), alone(pool))
         pool.terminate()
 
         class Simulator:
@@ -107,9 +108,10 @@ def test_the_command_line_names_workers(workers: str, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text(code)
     words = ["--fun", "model.py:loss", "--x0", "2", "--d", "4", "--max-evals", "400", "--seed", "0", "--quiet"]
     command = [sys.executable, "-m", "slgh", "minimize", *words]
-    alone = start(*command, cwd=tmp_path).stdout
+    parallel = str(os.cpu_count()) if workers == "dask" else "2"
+    expected = start(*command, "--parallel", parallel, cwd=tmp_path).stdout
     together = start(*(MPIRUN if workers == "mpi" else []), *command, "--workers", workers, cwd=tmp_path)
-    assert together.stdout == alone != "", together.stderr
+    assert together.stdout == expected != "", together.stderr
     if workers == "mpi":
         command[command.index("model.py:loss")] = "model.py:none"
         failed = start(*MPIRUN, *command, "--workers", workers, cwd=tmp_path)
@@ -133,9 +135,9 @@ def test_wrong_workers_of_the_command_line(workers: str, fragment: str) -> None:
 def test_joblib(return_as: str, tmp_path: Path) -> None:
     joblib = pytest.importorskip("joblib", reason="needs joblib")
     parallel = joblib.Parallel(n_jobs=2, return_as=return_as)
-    assert_same(run(parallel), run(None))
+    assert_same(run(parallel), alone(parallel))
     if return_as == "list":
-        assert_same(run(parallel, waves, vectorized=True), run(None, waves, vectorized=True))
+        assert_same(run(parallel, waves, vectorized=True), alone(parallel, waves, vectorized=True))
         found = assert_survives(parallel, tmp_path)
         assert "A worker died once, and its points were evaluated again." in found.message
         with pytest.raises(BrokenExecutor) as caught:
@@ -163,7 +165,7 @@ def test_executors() -> None:
 def test_processes_that_die_are_replaced(tmp_path: Path) -> None:
     found = assert_survives(2, tmp_path)
     assert "A worker died once, and its points were evaluated again." in found.message
-    assert found.nfev == run(None).nfev
+    assert found.nfev == alone(2).nfev
 
 
 @pytest.mark.parametrize("workers", [2, 5])
@@ -172,7 +174,7 @@ def test_a_point_that_kills_every_worker_is_named_and_the_run_can_be_continued(w
     with pytest.raises(BrokenExecutor, match=r"each time that it evaluated the point .*array.*Make `fun` survive") as e:
         run(workers, die_always, args=(str(tmp_path),), checkpoint=file)
     assert "saved in" in str(e.value.__notes__)
-    assert_same(run(None, die_once, args=(str(tmp_path),), checkpoint=file), run(None))
+    assert_same(run(None, die_once, args=(str(tmp_path),), checkpoint=file), alone(workers))
 
 
 def test_without_retries_a_death_ends_the_run(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.config import make_config
-from slgh.engine.executors import is_parallel, open_workers
+from slgh.engine.executors import is_parallel, open_workers, size_of
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
@@ -50,6 +50,7 @@ def minimize(
     target: float | None = None,
     seed: Any = None,
     workers: Any = None,
+    parallel: int | None = None,
     retries: int = RETRIES,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
@@ -230,6 +231,8 @@ def minimize(
         checkpoint=checkpoint,
         watch=watch,
         batch_size=batch_size,
+        parallel=parallel,
+        workers=size_of(workers),
         params=dict(params),
     )
     closed = is_closed_form(fun)
@@ -257,7 +260,8 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | No
     continued, found = found is not None, found or stored
     saved_seed = None if found is None else found.meta.seed
     names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
-    config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed)
+    saved_parallel = None if found is None else found.meta.identity.get("parallel", 1)
+    config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed, saved_parallel=saved_parallel)
     if continued and stored is not None:
         is_begun(stored.meta, config, stored.name)  # raises if the file holds another run, which would be replaced
     recorder = Recorder(

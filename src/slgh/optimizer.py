@@ -37,7 +37,7 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed
+    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, parallel
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -74,6 +74,7 @@ class Optimizer:
         max_seconds: float | None = None,
         target: float | None = None,
         seed: Any = None,
+        parallel: int | None = None,
         callback: Callable[..., object] | None = None,
         progress: bool = False,
         history: History = 1000,
@@ -94,6 +95,7 @@ class Optimizer:
             history=history,
             on_nonfinite=on_nonfinite,
             checkpoint=checkpoint,
+            parallel=parallel,
             params=dict(params),
         )
         self._begin(arguments, ObjectiveTraits(gradient=gradients))

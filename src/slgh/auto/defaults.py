@@ -49,6 +49,10 @@ SAMPLES_PER_LOG_D = 3.0
 MIN_ITERATIONS = 100
 """A small budget has as many pairs per iteration as leave it this many iterations."""
 
+MIN_ROUNDS = 20
+"""Minimum number of rounds of parallel evaluations. With fewer, a search cannot learn from its values: a small budget
+then has fewer points per round than there are workers."""
+
 MAX_LEARNING_RATE = 0.03
 """Learning rate of the widths in runs of up to 1,000 iterations."""
 
@@ -103,8 +107,13 @@ def choose_pace(oracle: Oracle, d: int, T: int, fall: float | None = None, share
     return Pace(math.exp(-depth), min(max(MIN_ALPHA, ALPHA_PER_SHARE * depth / fastest), MAX_ALPHA))
 
 
-def fill_samples(composition: Composition, d: int, max_evals: int | None) -> Composition:
-    """Fill in the number of samples if the user left it open.
+def round_width(parallel: int, max_evals: int | None) -> int:
+    """Return the number of points per round if `parallel` evaluations can run at the same time."""
+    return parallel if max_evals is None else min(parallel, max(1, math.ceil(max_evals / MIN_ROUNDS)))
+
+
+def fill_samples(composition: Composition, d: int, max_evals: int | None, width: int = 1) -> Composition:
+    """Fill in the number of samples if the user left it open. Their pairs fill rounds of `width` points.
 
     On a sphere the progress per evaluation is c^2 / M = 1 / (M + d). So any M well below d is as good as 1, and more
     samples average more ruggedness. M grows with log d, as the default population of CMA-ES does.
@@ -117,7 +126,8 @@ def fill_samples(composition: Composition, d: int, max_evals: int | None) -> Com
     samples = 2 + int(SAMPLES_PER_LOG_D * math.log(d))
     if max_evals is not None:
         samples = max(1, min(samples, max_evals // (2 * MIN_ITERATIONS)))
-    return composition.fill("oracle", samples=samples)
+    pairs = max(1, width // 2)
+    return composition.fill("oracle", samples=math.ceil(samples / pairs) * pairs)
 
 
 @np.errstate(all="ignore")

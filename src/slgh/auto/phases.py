@@ -25,6 +25,7 @@ from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_searc
 from slgh.auto.quadratic_fit import Samples, fit_quadratic
 from slgh.auto.repeated_values import SIGNAL_VALUES, average_at, race, signal_share
 from slgh.auto.replay_log import LOGGED, PhaseOutcome, ReplayLog
+from slgh.auto.side_by_side import side_by_side
 from slgh.auto.slowdown import end_if_slow
 from slgh.auto.wide_search import FIRST_RADIUS, wide_search
 from slgh.engine.checkpoint import Arrays
@@ -44,7 +45,7 @@ REGION_RADIUS = 1.6
 """Standard deviation of random points per variable, in units of t1, if there are no bounds. They are then about as far
 away as uniform points of a box, of which t1 is a quarter."""
 
-PLAN_STREAM, COVARIANCE_STREAM = 1, 2
+PLAN_STREAM, COVARIANCE_STREAM, SEARCH_STREAM, START_STREAM = 1, 2, 3, 4
 """Numbers of the random streams of a phase. The random points of the region have none."""
 
 
@@ -181,14 +182,22 @@ class Phases:
         """Let phases use the evaluations reserved for the final value, since they will know that value."""
         self.spare = self.config.reserve
 
+    @property
+    def width(self) -> int:
+        """Number of points that a round of parallel evaluations should have."""
+        return self.config.width
+
     def rng(self, *stream: int) -> np.random.Generator:
         """Return random numbers that differ from phase to phase, and from stream to stream."""
         return np.random.default_rng([*self.config.keys[0], len(self.log.outcomes), *stream])
 
-    def random_points(self, n: int) -> NDArray[Any]:
-        """Draw n points (n, d) around x0, uniformly between bounds. The points differ from phase to phase."""
+    def random_points(self, n: int, *stream: int) -> NDArray[Any]:
+        """Draw n points (n, d) around x0, uniformly between bounds.
+
+        The points differ from phase to phase, and from stream to stream.
+        """
         config, x0 = self.config, self.x0
-        rng = self.rng()
+        rng = self.rng(*stream)
         largest = float(np.finfo(config.dtype).max)
         far = np.clip(x0 + REGION_RADIUS * self.t1 * rng.standard_normal((n, x0.size)), -largest, largest)
         if config.box is None:
@@ -370,19 +379,57 @@ class Phases:
         return (yield from self._run_phase(run, search(), "average"))
 
     def local_search(
-        self, run: Run, x: NDArray[Any], evals: int | None = None, *, ends_if_slow: bool = False
+        self,
+        run: Run,
+        x: NDArray[Any],
+        evals: int | None = None,
+        *,
+        ends_if_slow: bool = False,
+        spread: float | None = None,
+        endless: bool = False,
     ) -> Generator[Request, Any, PhaseOutcome]:
         """Search locally from x, with at most `evals` evaluations, or all that are left.
 
-        With `ends_if_slow` it ends once it has slowed down.
+        Parameters
+        ----------
+        ends_if_slow
+            True if the search ends once it has slowed down.
+        spread
+            If points are evaluated in parallel, further searches fill the rounds. They begin at normal points around x
+            with this standard deviation, in units of t1, or by default at random points of the region.
+        endless
+            True if such searches begin until the budget is spent.
         """
         budget = self.left if evals is None else min(evals, self.left)
-        region, incumbent = self.region(x), min((o.fun for o in self.log.outcomes), default=np.inf)
+        incumbent = min((o.fun for o in self.log.outcomes), default=np.inf)
         gradients, policy = run.has_gradients, self.config.step.on_nonfinite
-        values = self._values(budget)
-        search = local_search(region, values, incumbent, gradients=gradients, on_nonfinite=policy)
-        search = end_if_slow(search, values) if ends_if_slow else search
+        left, width = self._values(budget), self.width
+
+        def begin(n: int, lowest: float) -> Evaluating[LocalMinimum]:
+            start = x if n == 0 else self._other_start(x, n, spread)
+            search = local_search(
+                self.region(start),
+                left,
+                min(incumbent, lowest),
+                gradients=gradients,
+                on_nonfinite=policy,
+                width=width,
+                rng=self.rng(SEARCH_STREAM, n) if width > 1 else None,
+            )
+            return end_if_slow(search, left) if ends_if_slow and n == 0 else search
+
+        if width > 1 and not gradients:
+            search = side_by_side(x, begin, width, left, endless=endless)
+        else:
+            search = begin(0, np.inf)
         return (yield from self._run_search(run, self._exact(search, budget)))
+
+    def _other_start(self, x: NDArray[Any], n: int, spread: float | None) -> NDArray[Any]:
+        """Return where the n-th local search begins that fills the rounds of another one from x."""
+        if spread is None:
+            return np.asarray(self.random_points(1, START_STREAM, n)[0])
+        step = spread * self.t1 * self.config.widths * self.rng(START_STREAM, n).standard_normal(x.size)
+        return np.asarray(self.region(x).nearest(x + step))
 
     def _values(self, budget: int) -> int:
         """Return how many values a search may use. With outliers, two evaluations are the least that can agree."""
@@ -405,7 +452,16 @@ class Phases:
         incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
         policy = self.config.step.on_nonfinite
         values, region = self._values(self.left), self.region(x)
-        search = wide_search(region, values, incumbent, radius=radius, start_value=start_value, on_nonfinite=policy)
+        search = wide_search(
+            region,
+            values,
+            incumbent,
+            radius=radius,
+            start_value=start_value,
+            on_nonfinite=policy,
+            width=self.width,
+            rng=self.rng(SEARCH_STREAM),
+        )
         return (yield from self._run_search(run, self._exact(search, self.left)))
 
     def hop_search(

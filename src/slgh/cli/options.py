@@ -179,6 +179,12 @@ class MinimizeOptions(RunOptions, ProblemOptions):
         Role.EXECUTION,
         read=read_workers,
     )
+    parallel: int | None = option(
+        "N",
+        "Number of evaluations at the same time that auto plans for. By default the number of workers.",
+        FUNCTION,
+        Role.ARGUMENT,
+    )
     noise: float | None = option("NU", "Maximum error of the values of f (Algorithm 4).", METHOD)
     max_evals: int | None = option("N", "Maximum number of values and gradients. auto plans by it.", LIMITS)
     target: float | None = option("F", "Stop when f is at most F.", LIMITS)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends import Backend
 from slgh.engine.checkpoint import Checkpoint
-from slgh.method import Method
+from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Array, Oracle, Watch
 
 PHASES = ("landscape", "homotopy", "local_search", "restarts", "basin_hops", "covariance")
@@ -72,6 +72,9 @@ class Arguments:
     data: Any = None
     watch: Watch | None = None
     batch_size: int | None = None
+    parallel: int | None = None
+    workers: int = 1
+    """Number of workers, which is the default of `parallel`."""
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:
@@ -108,6 +111,21 @@ def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
     if not np.isfinite(x).all():
         raise checks.ArgumentValueError(f"`x0` must be finite, got {x[~np.isfinite(x)][0]}.")
     return x
+
+
+def read_parallel(arguments: Arguments, method: str, saved: int | None) -> int:
+    """Return the number of evaluations at the same time for which the run is planned. `saved`: that of a checkpoint."""
+    parallel, planned = checks.plain(arguments.parallel), not arguments.batched and method in SCALE_FREE
+    if parallel is None:
+        return (saved or arguments.workers) if planned else 1
+    checks.count("parallel", parallel)
+    if parallel > 1 and not planned:
+        reason = "a batch has many points already" if arguments.batched else f"{method!r} has a fixed number of points"
+        raise checks.ArgumentValueError(
+            f"`parallel` is for a single problem with method 'auto' or 'scale_free': {reason}. Leave it out"
+            + (", or set `samples`." if not arguments.batched else ".")
+        )
+    return int(parallel)
 
 
 def read_seed(seed: Any, B: int) -> int | list[int]:

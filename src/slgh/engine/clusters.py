@@ -54,7 +54,8 @@ def as_engine(workers: Any, retries: int) -> Engine:
     """
     names = {f"{base.__module__}.{base.__qualname__}" for base in type(workers).__mro__}
     if isinstance(workers, ModuleType) and workers.__name__ == "ray":
-        return Engine(_on_ray(workers, retries))
+        cores = workers.cluster_resources().get("CPU", 0) if workers.is_initialized() else 0
+        return Engine(_on_ray(workers, retries), int(cores) or None)
     if "ray.util.actor_pool.ActorPool" in names:
         return Engine(_on_actors(workers))
     if "distributed.client.Client" in names:
@@ -63,7 +64,8 @@ def as_engine(workers: Any, retries: int) -> Engine:
         pool = _Joblib(workers, retries)
         return Engine(pool.map, pool.size, pool)
     if isinstance(workers, Executor):
-        return Engine(_on_executor(workers), getattr(workers, "_max_workers", None))
+        size = getattr(workers, "_max_workers", None) or getattr(workers, "num_workers", None)  # the latter is MPI's
+        return Engine(_on_executor(workers), size)
     if hasattr(workers, "map"):  # not a protocol: its isinstance would refuse proxies
         # A pool's imap yields each value when it is there, so that an exception does not lose those before it.
         return Engine(_with_map(getattr(workers, "imap", workers.map)), getattr(workers, "_processes", None))

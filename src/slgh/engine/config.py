@@ -22,6 +22,7 @@ from slgh.engine.arguments import (
     Arguments,
     read_batch_size,
     read_data,
+    read_parallel,
     read_phases,
     read_sample_xi,
     read_seed,
@@ -50,7 +51,8 @@ TAIL_START = 0.9
 class Defaults(Protocol):
     """Source of the parameters that the user leaves open: the module `slgh.auto.defaults`."""
 
-    def fill_samples(self, composition: Composition, d: int, max_evals: int | None) -> Composition: ...
+    def round_width(self, parallel: int, max_evals: int | None) -> int: ...
+    def fill_samples(self, composition: Composition, d: int, max_evals: int | None, width: int) -> Composition: ...
     def fill_pace(
         self, composition: Composition, oracle: Oracle, schedule: Schedule, t: NDArray[Any], d: int, T: int
     ) -> Composition: ...
@@ -91,6 +93,8 @@ class RunConfig:
     """Maximum number of samples that an iteration draws."""
     phases: tuple[str, ...] | None
     """Phases of "auto" for a single problem. None: one homotopy, or another method."""
+    width: int
+    """Number of points that a round of parallel evaluations should have."""
     search: StepConfig | None
     """Local searches of "auto" in a batch, after the planned iterations of the homotopy. None: there are none."""
     traits: ObjectiveTraits
@@ -130,11 +134,12 @@ def make_config(
     *,
     names: Iterable[str] = (),
     saved_seed: Any = None,
+    saved_parallel: int | None = None,
 ) -> RunConfig:
     """Check the arguments, compose the method, and fill in the parameters that the user leaves open.
 
-    `names` are those of the caller's arguments, for hints on misspelled ones. `saved_seed` is the seed of a checkpoint.
-    It is used if the user gives none.
+    `names` are those of the caller's arguments, for hints on misspelled ones. `saved_seed` and `saved_parallel`
+    are those of a checkpoint. They are used if the user gives none.
     """
     # The problem.
     refuse_foreign_names(arguments.params)
@@ -158,7 +163,9 @@ def make_config(
         theory, params = read_theory(params, stochastic=stochastic)
     composition = read_composition(method, params, traits, names)
     limits = read_limits(d, planned=composition.planned, **arguments.limits)
-    composition = defaults.fill_samples(composition, d, limits.max_evals)
+    parallel = read_parallel(arguments, composition.name, saved_parallel)
+    width = 1 if traits.gradient or traits.closed_form else defaults.round_width(parallel, limits.max_evals)
+    composition = defaults.fill_samples(composition, d, limits.max_evals, width)
     composition.require_complete(later=theory.fills if theory else frozenset())
     if theory:
         composition = fill_gamma(composition, theory, d)
@@ -229,6 +236,7 @@ def make_config(
         "arrays": f"{backend.name} {x.dtype}",
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
+        **({"parallel": parallel} if parallel > 1 else {}),
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
         "method": described,
@@ -262,6 +270,7 @@ def make_config(
         sample_xi=sample_xi,
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
+        width=width,
         search=None if search is None else dataclasses.replace(step, method=search),
         traits=traits,
         given=frozenset(params),

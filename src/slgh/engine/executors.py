@@ -57,6 +57,14 @@ def is_parallel(workers: Any) -> bool:
     return checks.plain(workers) not in (None, 1)
 
 
+def size_of(workers: Any) -> int:
+    """Return how many evaluations can run at the same time, 1 if it is unknown."""
+    workers = checks.plain(workers)
+    if isinstance(workers, int):
+        return os.cpu_count() or 1 if workers == -1 else max(1, workers)
+    return 1 if workers is None else as_engine(workers, 0).size or 1
+
+
 class Workers:
     """The workers of a run: a Mapper for each function, their number, and what happened to them.
 

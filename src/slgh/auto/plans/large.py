@@ -78,7 +78,8 @@ def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, N
     if rugged:
         most = min(RUGGED_EVALS_PER_SQUARE * d, RUGGED_EVALS_PER_VARIABLE) * d
         yield from phases.homotopy(run, phases.x0, phases.t1, min(int(RUGGED_SHARE * budget), most))
-        yield from phases.local_search(run, phases.lowest(run).x, int(RUGGED_LOCAL_SHARE * budget))
+        evals = int(RUGGED_LOCAL_SHARE * budget)
+        yield from phases.local_search(run, phases.lowest(run).x, evals, spread=RESTART_RADIUS)
         trusted, radius = False, REFINE_RADIUS if d > GLOBAL_MAX_VARIABLES else 1.0
     else:
         found = yield from phases.local_search(run, phases.x0, int(SMOOTH_SHARE * budget))
@@ -92,7 +93,9 @@ def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, N
     nothing = Incumbent(best.x, np.inf, False)
     share = REFINE_SHARE if "restarts" in phases.enabled else 1.0
     most = max(learning_cost(d), int(share * phases.left))
-    found = yield from phases.covariance(run, best.x, radius * phases.t1, default_samples(d), nothing, most)
+    found = yield from phases.covariance(
+        run, best.x, radius * phases.t1, max(default_samples(d), phases.width), nothing, most
+    )
     if "restarts" in phases.enabled:
         yield from _race(phases, run, found, trusted=trusted)
 
@@ -124,7 +127,8 @@ def _restart(
     if kind is Kind.HOMOTOPY:
         end = yield from phases.homotopy(run, best.x, RESTART_RADIUS * phases.t1, min(phases.left, learning_cost(d)))
         if (lowest := phases.lowest(run)).fun < best.fun:
-            return (yield from phases.local_search(run, lowest.x, _race_share(phases, d)))
+            share = _race_share(phases, d)
+            return (yield from phases.local_search(run, lowest.x, share, spread=RESTART_RADIUS))
         return end
     if kind is Kind.LOCAL_SEARCH and d <= WIDE_SEARCH_MAX_VARIABLES:
         return (yield from small.search_again(phases, run, race.count[kind]))
@@ -132,7 +136,7 @@ def _restart(
     if kind is Kind.LOCAL_SEARCH:
         return (yield from phases.local_search(run, x, _race_share(phases, d)))
     rng = phases.rng(PLAN_STREAM)
-    samples = restarts.choose_samples(kind, d, race.count[Kind.GROWING], phases.left, rng)
+    samples = max(restarts.choose_samples(kind, d, race.count[Kind.GROWING], phases.left, rng), phases.width)
     radius = restarts.choose_radius(kind, rng)
     return (yield from phases.covariance(run, x, radius * phases.t1, samples, best))
 

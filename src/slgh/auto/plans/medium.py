@@ -57,7 +57,7 @@ def _minimize_rugged(phases: Phases, run: Run, budget: int, gradient_cost: int) 
     least = min(RUGGED_LOCAL_MIN_GRADIENTS * gradient_cost, RUGGED_LOCAL_MAX_SHARE * budget)
     kept = max(RUGGED_LOCAL_SHARE * budget, least)
     yield from phases.homotopy(run, phases.x0, phases.t1, phases.left - int(kept))
-    yield from phases.local_search(run, phases.lowest(run).x)
+    yield from phases.local_search(run, phases.lowest(run).x, spread=RESTART_RADIUS)
     phases.restarting = True
     while "restarts" in phases.enabled and phases.left > RESTART_MIN_GRADIENTS * gradient_cost:
         before = phases.lowest(run)
@@ -65,7 +65,7 @@ def _minimize_rugged(phases: Phases, run: Run, budget: int, gradient_cost: int) 
         if end.note == HomotopyEnd.NO_ITERATION:
             break
         if (lowest := phases.lowest(run)).fun < before.fun:
-            yield from phases.local_search(run, lowest.x)
+            yield from phases.local_search(run, lowest.x, spread=RESTART_RADIUS)
 
 
 def _minimize_smooth(phases: Phases, run: Run, budget: int, gradient_cost: int) -> Generator[Request, Any, None]:
@@ -99,4 +99,4 @@ def _local_searches_elsewhere(phases: Phases, run: Run, gradient_cost: int) -> G
     before = phases.left + 1
     while "restarts" in phases.enabled and gradient_cost < phases.left < before:
         before = phases.left
-        yield from phases.local_search(run, phases.random_points(1)[0])
+        yield from phases.local_search(run, phases.random_points(1)[0], endless=True)
