@@ -36,6 +36,9 @@ MODEL_MAX_VARIABLES = 10
 MODEL_MAX_GRADIENTS = 30
 """Maximum budget for the model-based search, in gradients by differences."""
 
+ROUNDS_MAX_GRADIENTS = 12
+"""The same if points are evaluated in rounds, which differences fill well."""
+
 MAX_STALLED_CALLS = 3
 """The solver ends after this many evaluations in a row that change f by no more than rounding."""
 
@@ -126,10 +129,12 @@ def local_search(
     """
     d = region.x.size
     objective = SearchObjective(region, budget, on_nonfinite=on_nonfinite)
-    if not gradients and d <= MODEL_MAX_VARIABLES and budget < MODEL_MAX_GRADIENTS * (d + 1):
+    if not gradients and d <= MODEL_MAX_VARIABLES:
         if rng is not None and width > 1:
-            return (yield from _run_round_search(objective, width, rng))
-        return (yield from _run_model_search(objective))
+            if budget < ROUNDS_MAX_GRADIENTS * (d + 1):
+                return (yield from _run_round_search(objective, width, rng))
+        elif budget < MODEL_MAX_GRADIENTS * (d + 1):
+            return (yield from _run_model_search(objective))
     return (yield from _run_lbfgsb(objective, incumbent, gradients=gradients))
 
 

@@ -447,11 +447,13 @@ class Phases:
         *,
         radius: float = FIRST_RADIUS,
         start_value: float | None = None,
+        evals: int | None = None,
     ) -> Generator[Request, Any, PhaseOutcome]:
-        """Search from x on quadratic models in a wide trust region, with the evaluations that are left."""
+        """Search from x on quadratic models in a wide trust region, with at most `evals` evaluations, or all."""
+        budget = self.left if evals is None else min(evals, self.left)
         incumbent = None if lowest is None else LocalMinimum(lowest.x, lowest.fun, converged=True)
         policy = self.config.step.on_nonfinite
-        values, region = self._values(self.left), self.region(x)
+        values, region = self._values(budget), self.region(x)
         search = wide_search(
             region,
             values,
@@ -462,7 +464,7 @@ class Phases:
             width=self.width,
             rng=self.rng(SEARCH_STREAM),
         )
-        return (yield from self._run_search(run, self._exact(search, self.left)))
+        return (yield from self._run_search(run, self._exact(search, budget)))
 
     def hop_search(
         self,

@@ -6,10 +6,19 @@ from collections.abc import Generator
 from typing import Any
 
 from slgh.auto.phases import Phases
+from slgh.auto.plans.medium import RESTART_RADIUS
 from slgh.auto.replay_log import PhaseOutcome
 from slgh.auto.wide_search import HOP_RADIUS, HOP_SPREAD, is_small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
+
+REFINE_MIN_GRADIENTS = 30
+"""With points evaluated in rounds, a local search by differences follows the first search if the budget has at least
+this many gradients. Rounds of differences converge faster than those of quadratic models."""
+
+FIRST_ROUNDS_SHARE = 0.25
+"""Share of the budget for the first search then. On the training functions in 5 variables with 250 evaluations, 0.25
+and 0.4 are better than 0.5 and 0.6."""
 
 
 def suits(phases: Phases, run: Run) -> bool:
@@ -25,7 +34,11 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
     start = phases.lowest(run)
     if phases.left < 1:
         return
-    yield from phases.wide_search(run, start.x, None, start_value=start.fun)
+    refines = phases.width > 1 and phases.left >= REFINE_MIN_GRADIENTS * (phases.x0.size + 1)
+    first = int(FIRST_ROUNDS_SHARE * phases.left) if refines else None
+    yield from phases.wide_search(run, start.x, None, start_value=start.fun, evals=first)
+    if refines:
+        yield from phases.local_search(run, phases.lowest(run).x, spread=RESTART_RADIUS)
     phases.restarting = True
     before, n = phases.left + 1, 0
     while 0 < phases.left < before:
