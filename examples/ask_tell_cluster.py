@@ -24,7 +24,7 @@ def simulation(p):
 
 def run(evaluate):
     """Run the ask/tell loop. `evaluate` gets all points of an iteration and returns their values in order."""
-    opt = slgh.Optimizer(np.full(5, 4.2), t1=2.0, max_evals=1500, samples=4, seed=0)
+    opt = slgh.Optimizer(np.full(5, 4.2), t1=2.0, max_evals=1500, parallel=WORKERS, seed=0)
     while not opt.stop():
         points = opt.ask()
         opt.tell(points, evaluate(points))

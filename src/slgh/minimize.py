@@ -127,6 +127,12 @@ def minimize(
         Evaluate points in parallel: a number of processes (-1: all cores), an executor (of concurrent.futures, loky,
         MPI), a Dask Client, the module ray, a Ray ActorPool, a joblib.Parallel, a multiprocessing pool, or a callable
         like map. A vectorized fun gets a chunk of the points per worker. None by default.
+    parallel
+        Number of evaluations that can run at the same time. "auto" and "scale_free" plan for it: they ask for about
+        that many points at once, but in at least 20 rounds. If it is None, the default, it is the number of `workers`,
+        or 1 if that is unknown. The result depends on `parallel`, and not on the workers: parallel=8 in one process
+        gives the bits of a run with 8 workers. A run that is continued from a checkpoint keeps its number. Runs with
+        gradients are not planned for it.
     retries
         Maximum number of times that a point is evaluated again because its worker process died, 2 by default. Then the
         run ends with an error, which names the point if slgh has started the process. On Ray it is the `max_retries` of
