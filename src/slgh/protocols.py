@@ -24,6 +24,10 @@ class Query(NamedTuple):
     `what` is "fun" (values of f), "grad" (gradients of f), or "F", "F.grad", "F.dt", "F.trace" of a closed form at
     radius `t` (B, 1). `xi` (B, n, ...) belongs to the points of a stochastic objective. The first `centers` of the
     points are x itself.
+
+    `samples` is the number of samples that the points consist of, if the estimate can do without some of them. Sample i
+    then has every `samples`-th of the last points, as plus_1..plus_M, minus_1..minus_M do. The first n % samples
+    points belong to all samples. 0, the default: all values are needed.
     """
 
     what: str
@@ -31,6 +35,7 @@ class Query(NamedTuple):
     t: Array | None = None
     xi: Array | None = None
     centers: int = 0
+    samples: int = 0
 
     @property
     def is_gradient(self) -> bool:

@@ -24,6 +24,8 @@ class StepConfig:
     box: Box | None = None
     on_nonfinite: str = "reject"
     """Bad-value policy."""
+    asynchronous: bool = False
+    """True if an iteration may be closed before all values have arrived."""
     tail_from: Any = None
     """Iteration from which iterates are summed for their mean."""
     watch: Watch | None = None
@@ -134,6 +136,7 @@ def _observe(
     xp, ops = config.ctx.xp, config.ops
     best, worst, sight = (state.x_best, state.f_best), state.worst, None
     conversation = config.method.oracle.observe(state.x, state.t, state.oracle, first, noise, config.ctx)
+    dropped: Any = 0
     try:
         query = next(conversation)
         while True:
@@ -149,13 +152,18 @@ def _observe(
             if query.what == "fun" and not config.ctx.stochastic:
                 best = _better(best, inside.points, values, finite, ops)
             policy = config.on_nonfinite if query.what == "fun" else "reject"
-            answer, worst = bad_values.clean(values, finite, worst, policy, xp)
+            missing = bad_values.find_missing(values, query, xp) if config.asynchronous and finite is not None else None
+            if missing is not None:
+                dropped = dropped + xp.astype(bad_values.count_dropped(missing, query, xp), worst.dtype)
+            answer, worst = bad_values.clean(values, finite, worst, policy, xp, missing)
             if more is not None:
                 # A bad value spoils the numbers that belong to it.
                 answer = answer._replace(more=more if finite is None else xp.where(finite[..., None], more, 0.0))
             query = conversation.send(answer)
     except StopIteration as end:
         estimate, oracle_state = end.value
+    if estimate.rejected is not None and config.asynchronous:
+        estimate = estimate._replace(rejected=estimate.rejected - dropped)
     sight = None if sight is None else sight._replace(x_best=best[0], f_best=best[1])
     return estimate, oracle_state, best, worst, sight
 

@@ -114,7 +114,7 @@ class Antithetic(SamplingOracle):
             xi = noise.xi(m) if paired else xi
             centers = 0 if not centered else m if paired else int(center is None)
             points = ctx.antithetic_points(x, t, u, widths, centers)
-            answer = yield Query("fun", points, xi=repeat_xi(xi, points, xp), centers=centers)
+            answer = yield Query("fun", points, xi=repeat_xi(xi, points, xp), centers=centers, samples=m)
             plus, minus = select(answer, centers, centers + m), select(answer, centers + m, centers + 2 * m)
             ok = both_good(plus.ok, minus.ok)
             if centered:

@@ -88,11 +88,22 @@ class SampleSums:
 
 
 def query_around(
-    x: Array, t: Array, directions: list[Array], *, centers: int, xi: Array | None, ctx: Context, what: str = "fun"
+    x: Array,
+    t: Array,
+    directions: list[Array],
+    *,
+    centers: int,
+    xi: Array | None,
+    ctx: Context,
+    what: str = "fun",
+    samples: int = 0,
 ) -> Query:
-    """Query at `centers` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`."""
+    """Query at `centers` copies of x, then at x + t*u for each u of each array (B, m, d) in `directions`.
+
+    `samples` is that of the Query.
+    """
     points = ctx.sample_points(x, t, directions, centers)
-    return Query(what, points, xi=repeat_xi(xi, points, ctx.xp), centers=centers)
+    return Query(what, points, xi=repeat_xi(xi, points, ctx.xp), centers=centers, samples=samples)
 
 
 def query_value(x: Array, xi: Array | None) -> Query:

@@ -76,7 +76,7 @@ class Exponential(SamplingOracle):
         for m in ctx.chunks(self.samples, d):
             u = noise.normal(m)
             centers = int("f" in ctx.needs and center is None)
-            answer = yield query_around(x, t, [u], centers=centers, xi=xi, ctx=ctx)
+            answer = yield query_around(x, t, [u], centers=centers, xi=xi, ctx=ctx, samples=m)
             center = select(answer, 0, 1) if centers else center
             sampled = select(answer, centers, centers + m)
             values, ok = sampled.values, sampled.ok

@@ -69,7 +69,10 @@ class Forward(SamplingOracle):
             v = noise.normal(m, stream=1) if separate else u
             xi = noise.xi(m) if paired else xi
             centers = m if paired else int(center is None)
-            answer = yield query_around(x, t, [u, v] if separate else [u], centers=centers, xi=xi, ctx=ctx)
+            directions = [u, v] if separate else [u]
+            # The dropped samples of separate directions would be counted twice.
+            samples = 0 if separate else m
+            answer = yield query_around(x, t, directions, centers=centers, xi=xi, ctx=ctx, samples=samples)
             center = select(answer, 0, centers) if centers else center
             assert center is not None
             rise, ok = differences(select(answer, centers, centers + m), center)

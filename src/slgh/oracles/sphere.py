@@ -47,7 +47,7 @@ class Sphere(SamplingOracle):
             s = u / xp.sqrt(xp.vecdot(u, u))[..., None]
             xi = noise.xi(m) if ctx.stochastic else None
             centers = m if ctx.stochastic else int(center is None)
-            answer = yield query_around(x, t, [s], centers=centers, xi=xi, ctx=ctx)
+            answer = yield query_around(x, t, [s], centers=centers, xi=xi, ctx=ctx, samples=m)
             center = select(answer, 0, centers) if centers else center
             assert center is not None
             rise, ok = differences(select(answer, centers, centers + m), center)
