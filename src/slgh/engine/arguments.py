@@ -21,6 +21,9 @@ from slgh.protocols import Array, Oracle, Watch
 PHASES = ("landscape", "homotopy", "local_search", "restarts", "basin_hops", "covariance")
 """Phases of "auto". A checkpoint identifies a phase by its position here."""
 
+ASYNCHRONOUS_PHASES = ("homotopy", "restarts", "covariance")
+"""Phases of "auto" in an asynchronous run. The others need the value at every point that they ask for."""
+
 MAX_SAMPLES = 2**31
 """Maximum number of samples per iteration. More would not fit into memory."""
 
@@ -75,6 +78,7 @@ class Arguments:
     parallel: int | None = None
     workers: int = 1
     """Number of workers, which is the default of `parallel`."""
+    asynchronous: bool = False
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:
@@ -230,11 +234,40 @@ def read_batch_size(
     return int(batch_size)
 
 
-def read_phases(phases: Any) -> tuple[str, ...]:
+def read_asynchronous(asynchronous: Any, oracle: Oracle, *, batched: bool, stochastic: bool) -> bool:
+    """Return True for an asynchronous run. Raise if this run cannot be one."""
+    if not isinstance(asynchronous, bool):
+        raise checks.ArgumentTypeError(f"`asynchronous` must be True or False, got {asynchronous!r}.")
+    if not asynchronous:
+        return False
+    if batched:
+        raise checks.ArgumentValueError(
+            "`asynchronous` is for a single problem, got batched=True. Use one Optimizer per problem."
+        )
+    if stochastic:
+        raise checks.ArgumentValueError(
+            "`asynchronous` excludes sample_xi. Draw xi in your function, and tell its value at the point."
+        )
+    if oracle.asks != "values":
+        raise checks.ArgumentValueError(
+            f"`asynchronous` is for methods that estimate the gradient from values, got the oracle {oracle.name!r}. "
+            "Omit it, or choose such a method."
+        )
+    return True
+
+
+def read_phases(phases: Any, *, asynchronous: bool = False) -> tuple[str, ...]:
     """Return the names of the phases, in the order of PHASES."""
+    if phases is PHASES and asynchronous:
+        return ASYNCHRONOUS_PHASES
     named = (phases,) if isinstance(phases, str) else tuple(phases)
     for name in named:
         checks.choice("phases", name, list(PHASES))
+    if asynchronous and (waiting := [name for name in named if name not in ASYNCHRONOUS_PHASES]):
+        raise checks.ArgumentValueError(
+            f"`phases` of an asynchronous run must be among {ASYNCHRONOUS_PHASES}, got {waiting[0]!r}, which waits for "
+            "all its values. Leave it out, or omit `asynchronous`."
+        )
     if not {"homotopy", "local_search"} & set(named):
         raise checks.ArgumentValueError(f"`phases` must have 'homotopy' or 'local_search' among them, got {named!r}.")
     return tuple(name for name in PHASES if name in named)

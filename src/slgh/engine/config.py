@@ -20,6 +20,7 @@ from slgh.engine.arguments import (
     MAX_SAMPLES,
     PHASES,
     Arguments,
+    read_asynchronous,
     read_batch_size,
     read_data,
     read_parallel,
@@ -213,6 +214,9 @@ def make_config(
     built = composition.build()
     tail_from = int(TAIL_START * T) if reports_best and stochastic and T is not None else None
     phases = _plan_phases(arguments, limits, built.oracle) if method == "auto" else None
+    asynchronous = read_asynchronous(
+        arguments.asynchronous, built.oracle, batched=arguments.batched, stochastic=stochastic
+    )
 
     # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
@@ -226,6 +230,7 @@ def make_config(
         ops=backend.ops,
         box=None if box is None else box.converted(backend.native),
         on_nonfinite=arguments.on_nonfinite,
+        asynchronous=asynchronous,
         tail_from=tail_from,
         watch=watch,
     )
@@ -247,6 +252,7 @@ def make_config(
         "bounds": None if box is None else digest(box.low, box.high),
         "stochastic": stochastic,
         "on_nonfinite": arguments.on_nonfinite,
+        "asynchronous": asynchronous or None,  # checkpoints of older versions do not have it
         "watch": describe(watch),
         "batch_size": None if batch_size is None else {"problems": batch_size, "iterations": T},
         "seed": seed,
@@ -301,7 +307,7 @@ def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[
     """Return the phases of "auto", or None if there is one homotopy alone."""
     phases = arguments.params.get("phases", PHASES)
     if not arguments.batched and _mixes(arguments, limits, oracle):
-        return read_phases(phases)
+        return read_phases(phases, asynchronous=arguments.asynchronous)
     if phases is not PHASES:  # the user has passed some
         raise checks.ArgumentValueError(
             "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "

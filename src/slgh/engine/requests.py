@@ -15,6 +15,9 @@ from slgh.protocols import Array, Query
 INTERRUPTED: Any = object()
 """Answer to a request that Ctrl-C interrupted."""
 
+REACHED: Any = object()
+"""Answer to a request of an asynchronous run if a value that arrived late has reached the target."""
+
 
 class Evaluate(NamedTuple):
     """Request to evaluate the user's function."""

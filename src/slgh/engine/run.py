@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slgh.backends.protocols import NoiseSource
 from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
+from slgh.engine.arrivals import Arrivals, Place
 from slgh.engine.batch_search import searching
 from slgh.engine.checkpoint import Arrays, refuse_damaged
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
@@ -26,12 +27,12 @@ from slgh.engine.objective import Pointwise, Vectorized
 from slgh.engine.python_loop import PythonLoop
 from slgh.engine.recorder import Position, Recorder
 from slgh.engine.report import Ending, Solution, report
-from slgh.engine.requests import INTERRUPTED, Advance, Answers, Counter, Evaluate, Request
+from slgh.engine.requests import INTERRUPTED, REACHED, Advance, Answers, Counter, Evaluate, Request
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
 from slgh.engine.termination import Status, status_after
 from slgh.oracles import Antithetic
-from slgh.protocols import Query
+from slgh.protocols import Query, StepState
 from slgh.result import Phase, Result
 
 T = TypeVar("T")
@@ -91,6 +92,10 @@ class Run:
         self.config, self.recorder, self.strategy = config, recorder, strategy
         self.noise = backend.noise(config.keys, d, config.sample_xi, samples=config.noise_samples)
         self.answers, self.counter = Answers(), Counter()
+        self.arrivals = Arrivals(d, config.x0.dtype) if config.step.asynchronous else None
+        """Log of an asynchronous run, None otherwise."""
+        self._reporting = False
+        """True once the loop has ended."""
         self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter, config.step)
         self.loop_remark = ""
         """Sentence for the message that says why there is no compiled loop, if one was to be expected."""
@@ -144,10 +149,13 @@ class Run:
                 raise Stop(Status.COMPLETED if self.state.k else Status.MAX_EVALS)
             yield from self._iterate(config.limits.max_iter if config.batch_size is None else None)
         except Stop as stop:
+            status = yield from self._settle(stop.status)
             self.save()  # before problems end, so that the run can be resumed
-            self._end_all(stop.status)
+            self._end_all(status)
         else:
+            yield from self._settle(Status.COMPLETED)
             self.save()
+        self._reporting = True
         self.recorder.close(self.state)
         self.answers = Answers()  # answers of an incomplete iteration are in the checkpoint
         return (yield from self._report())
@@ -176,16 +184,44 @@ class Run:
                 answer = replayed
             else:
                 answer = yield Evaluate(query, rows, self.answers)
-                if answer is INTERRUPTED:
+                if answer is INTERRUPTED or answer is REACHED:
                     self.counter.add(query, self.answers.begun)
-                    self._interrupt()
+                    self._interrupt(Status.TARGET if answer is REACHED else Status.INTERRUPTED)
                 self.answers.complete(answer)
             self.counter.add(query)
 
-    def _interrupt(self) -> NoReturn:
+    def _interrupt(self, status: Status = Status.INTERRUPTED) -> NoReturn:
         """End the run after the last complete iteration."""
         self.noise.rewind()
-        raise Stop(Status.INTERRUPTED)
+        raise Stop(status)
+
+    def _settle(self, status: Status) -> Generator[Request, Any, Status]:
+        """Wait for the values that are late before a planned end, and return the status after that.
+
+        The request has no points. The driver answers it when nothing is late anymore.
+        """
+        if self.arrivals is None or not self.arrivals.late or status not in (Status.COMPLETED, Status.MAX_EVALS):
+            return status
+        nothing = np.empty((1, 0, self.config.x0.shape[1]), self.config.dtype)
+        try:
+            yield from self._evaluate(Query("fun", self.config.backend.native(nothing)), np.arange(1))
+        except Stop as stop:
+            return stop.status
+        return status
+
+    def receive_late(self, place: Place, value: float) -> bool:
+        """Keep the value at a point of a closed request. Return True if it ends the run."""
+        assert self.arrivals is not None
+        self.arrivals.add_late(place, value)
+        reached = status_after(self.config.limits, value=np.asarray(self.arrivals.f_best)) == Status.TARGET
+        return bool(reached) and not self._reporting
+
+    def _with_late(self, full: StepState) -> StepState:
+        """Return the state with the best point, if its value arrived late."""
+        late = self.arrivals
+        if late is None or not late.f_best < full.f_best[0]:
+            return full
+        return full._replace(x_best=late.x_best[None], f_best=np.full_like(full.f_best, late.f_best))
 
     def _commit(self, state: RunState) -> None:
         """Accept the state after a complete iteration. If the next one fails, it is repeated from here."""
@@ -310,7 +346,7 @@ class Run:
         return report(
             Ending(
                 config=self.config,
-                state=self.state,
+                state=self.state._replace(full=self._with_late(self.state.full)),
                 method=self.config.step.method if self._searching else self.loop.step_config.method,
                 history=self.recorder.history,
                 noise=self.noise,
@@ -416,7 +452,7 @@ class Run:
     def interim_result(self, status: Status) -> Result:
         """Return the best point so far, or the iterate if f is stochastic."""
         self._gather()
-        full = self.state.full
+        full = self._with_late(self.state.full)
         arrays = {"x": full.x_best, "fun": full.f_best, "t": full.t}
         if self.config.stochastic:
             with np.errstate(all="ignore"):
@@ -432,8 +468,13 @@ class Run:
         assert self.config.limits.max_evals is not None
         return self.config.limits.max_evals - self.state.evaluations - self.config.reserve
 
-    def evaluate(self, points: NDArray[Any], *, gradient: bool) -> Generator[Request, Any, NDArray[Any]]:
-        """Evaluate f, or its gradient, at points (n, d). `record` must follow, once the answer is in the replay log."""
+    def evaluate(
+        self, points: NDArray[Any], *, gradient: bool, samples: int = 0
+    ) -> Generator[Request, Any, NDArray[Any]]:
+        """Evaluate f, or its gradient, at points (n, d). `record` must follow, once the answer is in the replay log.
+
+        `samples` is that of the Query.
+        """
         self._stop_if(value=self.state.full.f_best[0], seconds=self.elapsed())
         dtype, native = self.config.dtype, self.config.backend.native
         closed_form = self.config.traits.closed_form
@@ -441,7 +482,7 @@ class Run:
         t = None
         if closed_form:
             what, t = "F.grad" if gradient else "F", native(np.zeros((1, 1), dtype))
-        query = Query(what, native(points.astype(dtype)[None]), t=t)
+        query = Query(what, native(points.astype(dtype)[None]), t=t, samples=samples)
         raw = yield from self._evaluate(query, self.state.active)
         return np.asarray(self.config.backend.host(raw)[0], float)
 
@@ -489,7 +530,8 @@ class Run:
             changed = {"x_best": points[lowest][None], "f_best": values[lowest : lowest + 1]}
         penalize = self.config.step.on_nonfinite == "penalize"
         if not (finite.all() or penalize):
-            changed["rejected"] = full.rejected + np.count_nonzero(~finite)
+            bad = ~np.isnan(values) & ~finite if self.config.step.asynchronous else ~finite  # NaN is a missing value
+            changed["rejected"] = full.rejected + np.count_nonzero(bad)
         if penalize and finite.any():
             changed["worst"] = np.maximum(full.worst, np.max(values[finite]))
         return {name: np.asarray(a, self.config.dtype) for name, a in changed.items()}
@@ -584,6 +626,8 @@ class Run:
         }
         if self.strategy is not None:
             groups["auto"] = self.strategy.save()
+        if self.arrivals is not None:
+            groups["arrivals"] = self.arrivals.save()
         return snapshot.collect(self.state, groups)
 
     def _load_found(self, found: snapshot.Snapshot | None) -> bool:
@@ -617,6 +661,8 @@ class Run:
         self.answers.load(group("answers"), config.backend.native)
         if self.strategy is not None:
             self.strategy.load(group("auto"), first.x.shape[1])
+        if self.arrivals is not None:
+            self.arrivals.load(group("arrivals"))
 
 
 def _not_compiled(reason: str) -> ArgumentValueError:
