@@ -8,6 +8,7 @@ C = A A^T approaches the inverse Hessian, up to a factor, so that ill-conditione
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -157,7 +158,12 @@ class Rates:
     rank_many: float
     """Learning rate c_mu of the samples' share in the metric."""
 
+    def gain(self, rate: float) -> float:
+        """Return the weight of a step in a path with this learning rate."""
+        return math.sqrt(rate * (2 - rate) * self.effective)
 
+
+@functools.lru_cache(maxsize=64)  # in an asynchronous run, the number of samples changes from iteration to iteration
 def choose_rates(d: int, samples: int, *, diagonal: bool) -> Rates:
     """Return the defaults for d variables: equations 49 to 58.
 
@@ -336,7 +342,14 @@ def default_samples(d: int) -> int:
 
 
 def covariance_homotopy(
-    space: SampleSpace, budget: int, incumbent: Incumbent, *, samples: int, t1: float, rng: np.random.Generator
+    space: SampleSpace,
+    budget: int,
+    incumbent: Incumbent,
+    *,
+    samples: int,
+    t1: float,
+    rng: np.random.Generator,
+    asynchronous: bool = False,
 ) -> Evaluating[CovarianceOutcome]:
     """Shrink t while descending in x, and learn the metric, with at most `budget` evaluations.
 
@@ -348,6 +361,9 @@ def covariance_homotopy(
         Number of samples per iteration.
     t1
         First t of the whole run, the unit of small t.
+    asynchronous
+        True if NaN marks a missing value. An iteration then uses the other samples alone, with the rates of their
+        number.
     """
     d = space.x.size
     diagonal = d > FULL_METRIC_MAX_VARIABLES
@@ -359,11 +375,6 @@ def covariance_homotopy(
     path_t, path_metric = np.zeros(d), np.zeros(d)
     lowest, lowest_x = math.inf, space.x
     mean_norm = math.sqrt(d) * (1 - 1 / (4 * d) + 1 / (21 * d * d))  # E|u| for u ~ N(0, I)
-    keep_t, keep_metric = 1 - rates.path_t, 1 - rates.path_metric
-    gain_t = math.sqrt(rates.path_t * (2 - rates.path_t) * rates.effective)
-    gain_metric = math.sqrt(rates.path_metric * (2 - rates.path_metric) * rates.effective)
-    sum_weights, positive = float(rates.weights.sum()), np.maximum(rates.weights, 0)
-    equal_at = int(0.1 + samples / 4)
     largest_t, eps = space.largest_t(t1), float(np.finfo(space.dtype).eps)
     bad = 0
 
@@ -375,6 +386,10 @@ def covariance_homotopy(
         y = metric.shape(z)
         points = space.inside(m + t * y)
         values = yield Evaluation(points, is_step=True, t=t, center=space.inside(m))
+        if asynchronous:
+            arrived = ~np.isnan(values)
+            z, y, points, values = z[arrived], y[arrived], points[arrived], values[arrived]
+            rates = choose_rates(d, len(values), diagonal=diagonal)
         finite = np.isfinite(values)
         usable = bool(finite.all())
         if not usable:
@@ -386,30 +401,32 @@ def covariance_homotopy(
             values = np.where(finite, values, np.inf)
         bad = 0
         order = np.argsort(values, kind="stable")
-        best, median = float(values[order[0]]), float(values[order[samples // 2]])
+        best, median = float(values[order[0]]), float(values[order[len(values) // 2]])
         if best < lowest:
             lowest, lowest_x = best, points[order[0]]
         # Equations 41 to 47. A bad value has no share in the mean, but its negative weight counts.
-        z, y, weights, shares = z[order], y[order], rates.weights, positive
+        z, y, weights, positive = z[order], y[order], rates.weights, np.maximum(rates.weights, 0)
+        shares = positive
         if not usable:
             shares = np.where(finite[order], positive, 0.0)
             weights = np.where(finite[order] | (weights < 0), weights, 0.0)
         move = shares @ y
         m = m + t * move
-        path_t = keep_t * path_t + gain_t * metric.whiten(shares @ z)
+        keep_t, keep_metric = 1 - rates.path_t, 1 - rates.path_metric
+        path_t = keep_t * path_t + rates.gain(rates.path_t) * metric.whiten(shares @ z)
         norm = math.sqrt(float(path_t @ path_t))
         expected = math.sqrt(1 - keep_t ** (2 * iteration)) * mean_norm
         straight = norm < (1.4 + 2 / (d + 1)) * expected  # False right after t was much too small
         path_metric = keep_metric * path_metric
         if straight:
-            path_metric += gain_metric * move
+            path_metric += rates.gain(rates.path_metric) * move
         lengths = np.einsum("ij,ij->i", z, z)
         scaled = rates.rank_many * np.where(weights < 0, weights * (d / lengths), weights)
         lost = 0.0 if straight else rates.rank_one * rates.path_metric * (2 - rates.path_metric)
-        keep = 1 + lost - rates.rank_one - rates.rank_many * sum_weights
+        keep = 1 + lost - rates.rank_one - rates.rank_many * float(rates.weights.sum())
         metric.update(keep, math.sqrt(rates.rank_one) * path_metric, y, scaled)
         t *= math.exp(min(1.0, rates.path_t / rates.damping * (norm / mean_norm - 1)))
-        if values[order[equal_at]] == best:  # a plateau, of which larger t may see the edge
+        if values[order[int(0.1 + len(values) / 4)]] == best:  # a plateau, of which larger t may see the edge
             t *= math.exp(0.2 + rates.path_t / rates.damping)
         t = min(t, largest_t)
         # Ends.

@@ -30,6 +30,11 @@ class Evaluation(NamedTuple):
     center: Floats | None = None
     """Iterate x of the step, (d,), if it is the center of the points instead of the first one."""
 
+    @property
+    def samples(self) -> int:
+        """Number of samples around the center. In an asynchronous run, some of them may stay without a value."""
+        return 0 if self.center is None else len(self.points)
+
 
 T = TypeVar("T")
 Evaluating: TypeAlias = Generator[Evaluation, Floats, T]

@@ -105,6 +105,11 @@ class Phases:
         return self.landscape is not None and self.landscape.has_outliers
 
     @property
+    def asynchronous(self) -> bool:
+        """True if an iteration may be closed before all values have arrived."""
+        return self.config.step.asynchronous
+
+    @property
     def rugged(self) -> bool:
         """True if f has looked rugged."""
         return self.landscape is not None and self.landscape.rugged
@@ -262,7 +267,8 @@ class Phases:
             self.retreats += 1
             self.until, t, evals = None, float(run.state.full.t[0]) / 10, run.left - kept
         end = self.config.inside(run.state.full.x)[0].astype(float)
-        unknown = self.noisy and not self.has_outliers
+        # A single point would keep all other workers of an asynchronous run waiting.
+        unknown = (self.noisy and not self.has_outliers) or self.asynchronous
         if unknown or run.left + self.config.reserve < 1:
             return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
         found = PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED)
@@ -322,7 +328,9 @@ class Phases:
 
         def search() -> Evaluating[PhaseOutcome]:
             most = budget - self._value_evals
-            found = yield from covariance_homotopy(space, most, incumbent, samples=samples, t1=self.t1, rng=rng)
+            found = yield from covariance_homotopy(
+                space, most, incumbent, samples=samples, t1=self.t1, rng=rng, asynchronous=self.asynchronous
+            )
             if not self.has_outliers:
                 return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
             last = PhaseOutcome("covariance", found.center, np.inf, int(found.end))
@@ -504,7 +512,7 @@ class Phases:
                 answer = self.log.repeated()
                 if answer is None:
                     points, gradient, is_step, t, center = evaluation
-                    answer = yield from run.evaluate(points, gradient=gradient)
+                    answer = yield from run.evaluate(points, gradient=gradient, samples=evaluation.samples)
                     self.log.append(answer)  # before `record`, which calls the user's callback
                     run.record(points, answer, is_step=is_step, t=t, center=center)
                 evaluation = phase.send(answer)

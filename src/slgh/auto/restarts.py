@@ -9,6 +9,8 @@ gets more, and what does not costs a bounded share.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
@@ -94,8 +96,11 @@ class Race:
         )
 
 
-def begin(d: int, *, trusted: bool) -> Race:
-    """Return the state before the first restart. Local searches have credit if they are `trusted`."""
+def begin(d: int, *, trusted: bool, kinds: Collection[Kind] = tuple(Kind)) -> Race:
+    """Return the state before the first restart. Local searches have credit if they are `trusted`.
+
+    Restarts are of these `kinds`. The others are never expected to end.
+    """
     run = float(EXPECTED_ITERATIONS * default_samples(d))
     expected = dict.fromkeys(Kind, run) | {
         Kind.GROWING: run * 2 ** _first_doublings(d),
@@ -106,7 +111,7 @@ def begin(d: int, *, trusted: bool) -> Race:
     return Race(
         spent=(0.0,) * len(Kind),
         credit=tuple(credit.get(kind, 1.0) for kind in Kind),
-        expected=tuple(expected[kind] for kind in Kind),
+        expected=tuple(expected[kind] if kind in kinds else math.inf for kind in Kind),
         count=(0,) * len(Kind),
     )
 

@@ -97,25 +97,26 @@ def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, N
         run, best.x, radius * phases.t1, max(default_samples(d), phases.width), nothing, most
     )
     if "restarts" in phases.enabled:
-        yield from _race(phases, run, found, trusted=trusted)
+        yield from race(phases, run, found, trusted=trusted)
 
 
-def _race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Generator[Request, Any, None]:
+def race(phases: Phases, run: Run, found: PhaseOutcome, *, trusted: bool) -> Generator[Request, Any, None]:
     """Restart until the budget is spent. `found` is the outcome of the first covariance homotopy.
 
     `trusted`: local searches converge, so they get more at first.
     """
     phases.restarting = True
-    race, best, idle = restarts.begin(phases.x0.size, trusted=trusted), phases.lowest(run), 0
+    kinds = [kind for kind in Kind if kind is not Kind.LOCAL_SEARCH or "local_search" in phases.enabled]
+    contest, best, idle = restarts.begin(phases.x0.size, trusted=trusted, kinds=kinds), phases.lowest(run), 0
     settled_at = np.inf  # lowest value at which a covariance homotopy has converged
-    while phases.left > 0 and idle < len(Kind):
+    while phases.left > 0 and idle < len(kinds):
         if found.phase == "covariance" and CovarianceEnd(found.note).settled:
             settled_at = min(settled_at, found.fun)
-        kind, left = race.next(phases.left), phases.left
+        kind, left = contest.next(phases.left), phases.left
         incumbent = Incumbent(best.x, best.fun, settled_at <= best.fun)
-        found = yield from _restart(phases, run, race, kind, incumbent)
+        found = yield from _restart(phases, run, contest, kind, incumbent)
         now = phases.lowest(run)
-        race = race.after(kind, left - phases.left, improved=now.fun < best.fun - MIN_GAIN * abs(now.fun))
+        contest = contest.after(kind, left - phases.left, improved=now.fun < best.fun - MIN_GAIN * abs(now.fun))
         best, idle = now, idle + 1 if phases.left == left else 0
 
 
@@ -126,7 +127,7 @@ def _restart(
     d = best.x.size
     if kind is Kind.HOMOTOPY:
         end = yield from phases.homotopy(run, best.x, RESTART_RADIUS * phases.t1, min(phases.left, learning_cost(d)))
-        if (lowest := phases.lowest(run)).fun < best.fun:
+        if (lowest := phases.lowest(run)).fun < best.fun and "local_search" in phases.enabled:
             share = _race_share(phases, d)
             return (yield from phases.local_search(run, lowest.x, share, spread=RESTART_RADIUS))
         return end
