@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from slgh.checks import ArgumentValueError, NonfiniteError, count
 from slgh.engine.arguments import Arguments
-from slgh.engine.bad_values import BadValuePolicy
+from slgh.engine.arrivals import CLOSED, Arrivals, Place, may_close, order_of_points
+from slgh.engine.bad_values import BadValuePolicy, mark_bad
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
-from slgh.engine.requests import Evaluate
+from slgh.engine.requests import REACHED, Evaluate
 from slgh.engine.snapshot import Snapshot, read_meta
 from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
@@ -80,6 +81,7 @@ class Optimizer:
         history: History = 1000,
         on_nonfinite: BadValuePolicy = "reject",
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        asynchronous: bool = False,
         **params: Unpack[MethodParameters],
     ) -> None:
         arguments = Arguments(
@@ -96,6 +98,7 @@ class Optimizer:
             on_nonfinite=on_nonfinite,
             checkpoint=checkpoint,
             parallel=parallel,
+            asynchronous=asynchronous,
             params=dict(params),
         )
         self._begin(arguments, ObjectiveTraits(gradient=gradients))
@@ -105,8 +108,8 @@ class Optimizer:
         run = make_run(arguments, traits, None if state is None else _snapshot_of(state))
         self._arguments, self._traits, self._run = arguments, traits, run
         self._request: Evaluate | None = None
-        self._out: set[int] = set()
-        """Points of the current request that `ask` has returned."""
+        self._out: set[Place] = set()
+        """Points that `ask` has returned, and that have no value yet."""
         self._last: list[int] | None = None
         """Points that the last `ask` has returned, None if there was none in this request."""
         self._result: Result | None = None
@@ -174,7 +177,8 @@ class Optimizer:
                     request = self._requests.send(values)
                 assert isinstance(request, Evaluate)
                 self._request, self._last = request, None
-                self._out.clear()
+                if self._run.arrivals is None:
+                    self._out.clear()
                 self._run.save_if_due()
             except StopIteration as end:
                 self._request, self._result = None, end.value
@@ -210,6 +214,16 @@ class Optimizer:
             return None if xi is None else self._backend.to_library(xi)
         return self._backend.to_library(self._some(xi[0], self._without_value() if self._last is None else self._last))
 
+    @property
+    def arrivals(self) -> NDArray[np.int64]:
+        """Log of an asynchronous run, (n, 2): the order in which values have arrived.
+
+        A row (r, i) says that the value at point i of request r has arrived, a row (r, -1) that request r was closed.
+        Requests are numbered from 0. A request is the points of an iteration, or others that belong together. `replay`
+        repeats the run from its log.
+        """
+        return self._log_of("arrivals").log
+
     def ask(self, n: int | None = None) -> Any:
         """Return points to evaluate, (n, d), batched (B, n, d) for the active problems.
 
@@ -217,22 +231,50 @@ class Optimizer:
         ----------
         n
             Maximum number of points. They are then points that no other `ask` has returned, and there may be none
-            until `tell` has all values of the iteration. None, the default: all points of the iteration that have no
+            until `tell` has all values of the iteration. An asynchronous run closes the iteration if enough values have
+            arrived. It returns no points after its end. None, the default: all points of the iteration that have no
             value yet, whether they were returned before or not. An Optimizer that was pickled or loaded returns all
             points without a value again, since it is not known who evaluates them.
         """
-        points = self._pending().query.points
-        if self._run.config.batched:
-            if n is not None:
-                raise ArgumentValueError("`n` is for a single problem. Omit it: a batch is asked for at once.")
-            return self._backend.to_library(points)
-        at = self._without_value()
+        if n is not None and self._run.config.batched:
+            raise ArgumentValueError("`n` is for a single problem. Omit it: a batch is asked for at once.")
         if n is not None:
             count("n", n, 0)
-            at = [i for i in at if i not in self._out][:n]
+        arrivals = self._run.arrivals
+        if arrivals is not None and n is not None:
+            return self._backend.to_library(self._ask_asynchronously(arrivals, n))
+        points = self._pending().query.points
+        if arrivals is not None and not points.shape[1]:  # the run ends when these have values
+            self._out.update(arrivals.late)
+            return self._backend.to_library(self._points_at(list(arrivals.late)))
+        if self._run.config.batched:
+            return self._backend.to_library(points)
+        at = self._without_value() if n is None else self._unasked()[:n]
         self._last = at
-        self._out.update(at)
+        self._out.update((self._number, i) for i in at)
         return self._backend.to_library(self._some(points[0], at))
+
+    def _ask_asynchronously(self, arrivals: Arrivals, n: int) -> Any:
+        """Return at most n points (n, d). If the current request has none left, close it and go on if possible."""
+        places: list[Place] = []
+        while self._request is not None:
+            places += [(arrivals.request, i) for i in self._unasked()[: n - len(places)]]
+            self._out.update(places)
+            if len(places) == n or not may_close(self._request.query, self._request.answers.received):
+                break
+            self._close(arrivals)
+        if self._request is None:
+            places = []
+        else:  # late points that nobody evaluates, after a resume or `abandon`: there is nothing better to do
+            places += [place for place in arrivals.late if place not in self._out][: n - len(places)]
+        self._out.update(places)
+        return self._points_at(places)
+
+    def _points_at(self, places: list[Place]) -> Any:
+        """Return the points (n, d) at these places, which have no value yet."""
+        found, config = dict(self._waiting()) if places else {}, self._run.config
+        points = np.array([found[place] for place in places], config.dtype)
+        return self._backend.native(points.reshape(-1, config.x0.shape[1]))
 
     def tell(self, points: Any, values: Any) -> None:
         """Pass the values or gradients at points of `ask`.
@@ -241,11 +283,14 @@ class Optimizer:
         ----------
         points
             Points that `ask` has returned, unchanged. For a single problem, they may be some of them, in any order.
-            Equal points get their values in the order of `ask`. The iteration ends when all its points have values.
+            Equal points get their values in the order of `ask`. The iteration ends when all its points have values. An
+            asynchronous run also takes the points of closed iterations, and after its end ignores all of them.
         values
             Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
             failed.
         """
+        if self._run.arrivals is not None and self._request is None:
+            return
         request, backend, batched = self._pending(), self._backend, self._run.config.batched
         query = request.query
         given = backend.host(backend.real(points, "points"))
@@ -253,28 +298,64 @@ class Optimizer:
         complete = (batched or not request.answers.received) and np.array_equal(given, all_points)
         if not complete and (batched or given.ndim != 2 or given.shape[1] != all_points.shape[1]):
             raise ArgumentValueError("`points` must be those of the last `ask`, unchanged.")
-        shape = given.shape if query.is_gradient else given.shape[:-1]
-        array = backend.real(values, "values")
-        if tuple(array.shape) != shape:
-            raise ArgumentValueError(
-                f"`values` must have shape {shape} for points {given.shape}, got {tuple(array.shape)}."
-            )
-        if self._run.config.raise_nonfinite and not np.isfinite(backend.host(array)).all():
-            raise NonfiniteError("`values` must be finite with on_nonfinite='raise'.")
-        if complete:
+        array = self._read_values(values, given.shape, is_gradient=query.is_gradient)
+        if complete and self._run.arrivals is None:
             self._advance(array if batched else array[None])
             return
         places = self._find(given)
         with Interrupts() as interrupts:
-            for i, value in zip(places, array, strict=True):
-                request.answers.begin(1)
-                request.answers.receive(i, value)
-            self._run.save_if_due()
-        if not self._without_value():
-            found = backend.stack([request.answers.received[i] for i in range(len(all_points))])
-            self._advance(backend.xp.reshape(found, query.answer_shape))
+            for place, value in zip(places, array, strict=True):
+                if self._request is not None:  # late values are of no use after the end
+                    self._receive(place, value)
+            if self._request is not None:
+                self._run.save_if_due()
         if interrupts.pending:
             raise KeyboardInterrupt
+
+    def _read_values(self, values: Any, shape: tuple[int, ...], *, is_gradient: bool) -> Any:
+        """Return the values, or raise if they do not fit points of this shape."""
+        array = self._backend.real(values, "values")
+        expected = shape if is_gradient else shape[:-1]
+        if tuple(array.shape) != expected:
+            raise ArgumentValueError(
+                f"`values` must have shape {expected} for points {shape}, got {tuple(array.shape)}."
+            )
+        if self._run.config.raise_nonfinite and not np.isfinite(self._backend.host(array)).all():
+            raise NonfiniteError("`values` must be finite with on_nonfinite='raise'.")
+        return array
+
+    def _receive(self, place: Place, value: Any) -> None:
+        """Accept one value, and advance if the current request has all that it waits for."""
+        (number, i), request, arrivals = place, self._pending(), self._run.arrivals
+        self._out.discard(place)
+        if arrivals is not None and number < arrivals.request:
+            if self._run.receive_late(place, float(value)):
+                self._advance(REACHED)
+                return
+        else:
+            request.answers.begin(1)
+            if arrivals is not None:
+                arrivals.add(i)
+                value = mark_bad(value, self._backend.xp) if request.query.samples else value
+            request.answers.receive(i, value)
+        # A request without points waits for all late values.
+        if not self._without_value() and (request.query.points.shape[1] or not (arrivals and arrivals.late)):
+            self._answer()
+
+    def _close(self, arrivals: Arrivals) -> None:
+        """Close the current request. The values that are missing may still arrive."""
+        arrivals.close(self._backend.host(self._pending().query.points[0]), self._without_value())
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answer the current request with the values received, NaN where they are missing, and get the next one."""
+        request, backend = self._pending(), self._backend
+        n, received = request.query.points.shape[1], request.answers.received
+        if self._run.arrivals is not None:
+            self._run.arrivals.request += 1  # before the run saves itself, which it does before its next request
+        missing = backend.real(np.nan, "values")
+        found = backend.stack([received.get(i, missing) for i in range(n)]) if n else request.query.points[0, :, 0]
+        self._advance(backend.xp.reshape(found, request.query.answer_shape))
 
     def abandon(self, points: Any) -> None:
         """Let `ask(n)` return these points again, because nobody will evaluate them.
@@ -286,8 +367,53 @@ class Optimizer:
         """
         if self._run.config.batched:
             raise ArgumentValueError("`abandon` is for a single problem. A batch is asked for at once.")
+        if self._run.arrivals is not None and self._request is None:
+            return
         backend = self._backend
         self._out.difference_update(self._find(backend.host(backend.real(points, "points"))))
+
+    def replay(self, arrivals: Any, fun: Callable[[Any], Any]) -> Result:
+        """Repeat an asynchronous run from its log, and return the Result, which is the same bit for bit.
+
+        Call it on an Optimizer with the arguments of that run and its seed, before `tell`. If the log ends before the
+        run does, the Optimizer can be used from there.
+
+        Parameters
+        ----------
+        arrivals
+            Log of the run, `Optimizer.arrivals`.
+        fun
+            Function of one point (d,), which returns the value that was told.
+        """
+        log, own = np.asarray(arrivals), self._log_of("replay")
+        if log.ndim != 2 or log.shape[1] != 2 or log.dtype.kind not in "iu":
+            raise ArgumentValueError(f"`arrivals` must be integers of shape (n, 2), got {log.dtype} {log.shape}.")
+        if len(own.log):
+            raise ArgumentValueError("`replay` needs an Optimizer that has received no values. Make a new one.")
+        for row, (number, index) in enumerate(log.tolist()):
+            place, waiting = (number, index), {} if self._request is None else dict(self._waiting())
+            if place == (own.request, CLOSED) and waiting:
+                self._close(own)
+            elif place in waiting:
+                point = self._backend.to_library(self._backend.native(waiting[place][None]))[0]
+                self._receive(place, self._read_values([fun(point)], (1, len(point)), is_gradient=False)[0])
+            else:
+                raise ArgumentValueError(
+                    f"`arrivals` is not the log of this run: its row {row} is {place}, which is no event here. Pass "
+                    "the arguments and the seed of that run to Optimizer, and the same function."
+                )
+        return self.result
+
+    def _log_of(self, name: str) -> Arrivals:
+        """Return the log, or raise an error that names the attribute."""
+        if self._run.arrivals is None:
+            raise ArgumentValueError(f"`{name}` is for asynchronous runs. Pass asynchronous=True to Optimizer.")
+        return self._run.arrivals
+
+    @property
+    def _number(self) -> int:
+        """Number of the current request. It matters in asynchronous runs only."""
+        return 0 if self._run.arrivals is None else self._run.arrivals.request
 
     def _some(self, array: Any, at: list[int]) -> Any:
         """Return these rows of an array."""
@@ -298,23 +424,36 @@ class Optimizer:
         request = self._pending()
         return [i for i in range(request.query.points.shape[1]) if i not in request.answers.received]
 
-    def _find(self, points: NDArray[Any]) -> list[int]:
-        """Return which points of the current request these are. Raise if one is foreign, or has a value."""
-        request, host = self._pending(), self._backend.host
-        places: dict[bytes, list[int]] = {}
-        for i, point in enumerate(host(request.query.points[0])):
-            places.setdefault(point.tobytes(), []).append(i)
+    def _unasked(self) -> list[int]:
+        """Return which points of the current request `ask` may return, in this order."""
+        received, number = self._pending().answers.received, self._number
+        query = self._pending().query
+        order = range(query.points.shape[1]) if self._run.arrivals is None else order_of_points(query)
+        return [i for i in order if i not in received and (number, i) not in self._out]
+
+    def _waiting(self) -> Iterator[tuple[Place, NDArray[Any]]]:
+        """Yield the points that have no value yet: those of closed requests, then those of the current one."""
+        if self._run.arrivals is not None:
+            yield from self._run.arrivals.late.items()
+        points, number = self._backend.host(self._pending().query.points[0]), self._number
+        yield from (((number, i), points[i]) for i in self._without_value())
+
+    def _find(self, points: NDArray[Any]) -> list[Place]:
+        """Return which points without a value these are. Raise if one is foreign, or has a value."""
+        places: dict[bytes, list[Place]] = {}
+        # Of equal points, those that are out come first.
+        for place, point in sorted(self._waiting(), key=lambda waiting: waiting[0] not in self._out):
+            places.setdefault(point.tobytes(), []).append(place)
+        known = {point.tobytes() for point in self._backend.host(self._pending().query.points[0])}
         found = []
         for point in points:
-            free = places.get(np.ascontiguousarray(point).tobytes())
-            while free and free[0] in request.answers.received:
-                free.pop(0)
-            if not free:
+            name = np.ascontiguousarray(point).tobytes()
+            if not places.get(name):
                 raise ArgumentValueError(
-                    "`points` must be points that `ask` has returned, unchanged, each with one value; "
-                    f"got {np.array2string(point, threshold=6)}, which {'has a value' if free == [] else 'is not one'}."
+                    "`points` must be points that `ask` has returned, unchanged, each with one value; got "
+                    f"{np.array2string(point, threshold=6)}, which {'has a value' if name in known else 'is not one'}."
                 )
-            found.append(free.pop(0))
+            found.append(places[name].pop(0))
         return found
 
     def stop(self) -> bool:
