@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 import slgh
 from slgh.engine.executors import size_of
+from cases import assert_same
 
 
 def waves(x: Any) -> Any:
@@ -64,6 +67,32 @@ def fail(x: Any) -> float:
     if np.sum(x) < 5:
         raise ZeroDivisionError("in a worker")
     return float(waves(x))
+
+
+SHARED: dict[str, Any] = {"max_evals": 200, "samples": 6, "seed": 0, "asynchronous": True}
+"""Arguments of an Optimizer that several workers share."""
+
+
+def work(call: Callable[..., Any]) -> list[bytes]:
+    """Evaluate points of an Optimizer until its run ends. `call` calls one of its methods. Return the points."""
+    seen: list[bytes] = []
+    while not call("stop"):
+        for point in (points := call("ask", 1)):
+            time.sleep(0.05 if point[0] > 3 else 0.001)  # some evaluations take long
+            call("tell", [point], [waves_one_by_one(point)])
+            seen.append(point.tobytes())
+        if not len(points):
+            time.sleep(0.001)
+    return seen
+
+
+def assert_shared(points: list[list[bytes]], result: slgh.Result, log: Any) -> None:
+    """Check what the workers of a shared Optimizer have done, and that its log repeats the run."""
+    seen = [point for one in points for point in one]
+    assert min(map(len, points)) > 10, "each worker has evaluated"
+    assert len(seen) == len(set(seen)) == result.nfev <= SHARED["max_evals"], "each point is evaluated once"
+    again = slgh.Optimizer(np.full(4, 2.0), **SHARED).replay(log, waves_one_by_one)
+    assert_same(again, result)
 
 
 def run(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Result:

@@ -17,17 +17,30 @@ import pytest
 import slgh
 from cases import assert_same
 from cluster_cases import alone, die_always, die_and_count, die_once, fail, fail_then_die, run, waves, waves_one_by_one
+from cluster_cases import (
+    SHARED,
+    assert_shared,
+    die_always,
+    die_and_count,
+    die_once,
+    fail,
+    fail_then_die,
+    run,
+    waves,
+    waves_one_by_one,
+    work,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # the libraries warn of many things
 
 TESTS = Path(__file__).parent
+IMPORTS = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
 MPIRUN = ["mpirun", "-n", "3", "--allow-run-as-root", "--oversubscribe"]
 
 
 def start(*command: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command that can import the tests."""
-    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": IMPORTS}
     return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -64,12 +77,21 @@ def test_dask(dask: Any, tmp_path: Path) -> None:
     assert_survives(dask, tmp_path)
 
 
+def test_workers_share_an_optimizer_that_is_a_dask_actor(dask: Any) -> None:
+    def work_for(opt: Any) -> list[bytes]:
+        return work(lambda name, *args: getattr(opt, name)(*args).result())
+
+    opt = dask.submit(slgh.Optimizer, np.full(4, 2.0), actor=True, **SHARED).result()
+    points = dask.gather([dask.submit(work_for, opt, pure=False) for _ in range(2)])
+    assert_shared(points, opt.result, opt.arrivals)
+
+
 def test_ray(tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="needs the extra ray")
     from ray.util import ActorPool
     from ray.util.multiprocessing import Pool
 
-    environment = {"env_vars": {"PYTHONPATH": str(TESTS)}}
+    environment = {"env_vars": {"PYTHONPATH": IMPORTS}}
     options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "error"}
     ray.init(num_cpus=2, runtime_env=environment, **options)
     try:
@@ -87,6 +109,13 @@ def test_ray(tmp_path: Path) -> None:
             """An actor that knows nothing of slgh."""
 
         assert_evaluates(ActorPool([ray.remote(Simulator).remote()]))
+
+        def work_for(opt: Any) -> list[bytes]:
+            return work(lambda name, *args: ray.get(getattr(opt, name).remote(*args)))
+
+        opt = ray.remote(slgh.Optimizer).options(num_cpus=0).remote(np.full(4, 2.0), **SHARED)
+        points = ray.get([ray.remote(work_for).remote(opt) for _ in range(2)])
+        assert_shared(points, *ray.get(opt.__ray_call__.remote(lambda self: (self.result, self.arrivals))))
     finally:
         ray.shutdown()
 

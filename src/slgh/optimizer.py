@@ -33,8 +33,8 @@ def _snapshot_of(state: dict[str, Any]) -> Snapshot:
 class Optimizer:
     """Ask/tell interface, for objectives that only the user can evaluate.
 
-    The run is bit for bit the one that `minimize` does in a Python loop with the same arguments. The parameters are
-    those of `minimize`, without fun and the ones that say how to call it.
+    The run is bit for bit the one that `minimize` does in a Python loop with the same arguments, unless it is
+    asynchronous. The parameters are those of `minimize`, without fun and the ones that say how to call it.
 
     Parameters
     ----------
@@ -47,6 +47,15 @@ class Optimizer:
     gradients
         True if gradients can be passed to `tell`. First-order methods such as gd and slgh_r then need them: see `asks`.
         False by default.
+    asynchronous
+        True if `ask(n)` may close an iteration whose points are all out before all its values have arrived: two thirds
+        of them, and half of the samples. The missing samples are dropped. Values that arrive later count as
+        evaluations, can be the best one and reach the `target`, but do not change the iterates. Before a planned end,
+        the run waits for them. For a single problem, without sample_xi, and methods that estimate the gradient from
+        values. Iterations close early with the oracles antithetic, rademacher, diagonal_scaling, coarse_to_fine,
+        forward (unless `slope_from="v"` separates its directions), sphere, exponential and progressive_exponential.
+        Others wait for all values. The phases of "auto" are "homotopy", "covariance" and "restarts", and it does not
+        check for noise. False by default.
     **params
         As for `minimize`.
 

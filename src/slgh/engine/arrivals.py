@@ -25,8 +25,9 @@ CLOSED = -1
 """Index of the event that a request was closed."""
 
 MIN_VALUES_SHARE = 2 / 3
-"""Share of the values that must arrive before a request may close. With 10 % stragglers, 10 points wait for one in 1 %
-of the iterations, with a share of 3/4 in 7 %. A smaller share would drop values that are about to arrive."""
+"""Share of the values that must arrive before a request may close. With 10 % stragglers that take 10 times as long, 8
+workers were busy for 95 % of the time and more with 2/3, for 82 % with 0.8, and for all of it with 1/2. But 1/2 drops
+values that are about to arrive: at equal times, f was higher."""
 
 MIN_SAMPLES_SHARE = 1 / 2
 """Share of the samples that must be complete. A pair is lost if one of its two values is missing."""
