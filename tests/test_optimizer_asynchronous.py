@@ -34,7 +34,7 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 
 
 def make(seed: int = 0, **options: Any) -> slgh.Optimizer:
-    options = {"x0": np.full(4, 2.0), "asynchronous": True, "seed": seed} | options
+    options = dict[str, Any](x0=np.full(4, 2.0), asynchronous=True, seed=seed) | options
     return slgh.Optimizer(options.pop("x0"), **options)
 
 
@@ -160,6 +160,8 @@ def test_a_log_of_another_run_is_refused() -> None:
     log = Crowd(waves, 6, seed=2).drive(make(max_evals=300)).arrivals
     with pytest.raises(ValueError, match=r"`arrivals` is not the log of this run: its row \d+ .*Pass the arguments"):
         make(max_evals=300, x0=[1.0, 2.0], samples=3).replay(log, waves)
+    with pytest.raises(ValueError, match=r"its row 0 is \(0, -1\)"):
+        make(max_evals=300).replay([(0, -1)], waves)
     for wrong in (log[:, :1], log.astype(float), log[0]):
         with pytest.raises(ValueError, match=r"`arrivals` must be integers of shape \(n, 2\)"):
             make(max_evals=300).replay(wrong, waves)
@@ -188,7 +190,7 @@ def test_a_user_who_tells_all_points_gets_the_synchronous_run(name: str) -> None
     options, results = dict(CONFIGURATIONS[name]), []
     if "method" not in options:
         # Without evaluations at single points, "auto" differs between the two: compare one of its phases.
-        options = {"method": "scale_free"} | options
+        options = dict[str, Any](method="scale_free") | options
         options.pop("phases", None)
     for asynchronous in (False, True):
         opt = make(**options, asynchronous=asynchronous)
@@ -213,7 +215,7 @@ def test_a_synchronous_run_has_no_log() -> None:
 
 def at_a_homotopy(**options: Any) -> slgh.Optimizer:
     """Return a run of pairs x + t u, x - t u, whose start has its value."""
-    opt = make(**{"method": "scale_free", "samples": 6, "max_evals": 500} | options)
+    opt = make(**dict[str, Any](method="scale_free", samples=6, max_evals=500) | options)
     opt.tell(points := opt.ask(1), waves(points))
     return opt
 
@@ -295,7 +297,7 @@ def test_bad_values_among_missing_ones_are_counted_once() -> None:
 
 
 def test_a_covariance_homotopy_ranks_the_samples_that_have_arrived() -> None:
-    space = SampleSpace(x=np.zeros(3), t=1.0, widths=np.ones(3), box=None, dtype=np.dtype(float))
+    space = SampleSpace(x=np.zeros(3), t=1.0, widths=np.ones(3), box=None, dtype=np.dtype(np.float64))
     search = covariance_homotopy(
         space,
         100,
@@ -308,6 +310,7 @@ def test_a_covariance_homotopy_ranks_the_samples_that_have_arrived() -> None:
     points = next(search).points
     values = np.array([3.0, np.nan, 1.0, 2.0, np.nan, np.inf])
     center = search.send(values).center
+    assert center is not None
     weights = np.maximum(choose_rates(3, 4, diagonal=False).weights, 0)
     assert weights[2] == 0, "the samples of values 1 and 2 have all the weight"
     np.testing.assert_allclose(center, weights[0] * points[2] + weights[1] * points[3], rtol=1e-12)
@@ -332,7 +335,7 @@ def test_a_late_value_can_be_the_best_and_never_changes_the_iterates() -> None:
             opt.tell(rest[-1], waves(rest[-1]))
         points_of.append(np.concatenate(rest))
         assert (opt.result.fun == late_value) is (late_value < 0)
-    np.testing.assert_array_equal(*points_of)
+    np.testing.assert_array_equal(points_of[0], points_of[1])
 
 
 def test_a_late_value_that_reaches_the_target_ends_the_run() -> None:
@@ -356,6 +359,18 @@ def test_a_late_value_that_reaches_the_target_ends_the_run() -> None:
         again.replay(opt.arrivals, waves)
     fresh = make(method="scale_free", samples=6, max_evals=500, target=-50.0)
     assert_same(fresh.replay(opt.arrivals, lambda x: fun.get(x.tobytes(), waves(x))), opt.result)
+
+
+@pytest.mark.parametrize("options", [{"method": "scale_free"}, {"method": "auto"}])
+def test_a_value_in_time_that_reaches_the_target_does_not_wait_for_late_ones(options: dict[str, Any]) -> None:
+    opt = at_a_homotopy(target=-50.0, **options)
+    first = opt.ask(12)
+    opt.tell(first[:11], waves(first[:11]))
+    second = opt.ask(12)
+    opt.tell(second, np.append(waves(second[:11]), -60.0))
+    assert opt.stop()
+    assert opt.result.status == slgh.Status.TARGET
+    assert opt.result.fun == -60.0
 
 
 def test_a_failed_late_evaluation_is_told_as_nan() -> None:

@@ -401,7 +401,7 @@ class Optimizer:
             raise ArgumentValueError("`replay` needs an Optimizer that has received no values. Make a new one.")
         for row, (number, index) in enumerate(log.tolist()):
             place, waiting = (number, index), {} if self._request is None else dict(self._waiting())
-            if place == (own.request, CLOSED) and waiting:
+            if place == (own.request, CLOSED) and waiting and self._pending().query.samples:
                 self._close(own)
             elif place in waiting:
                 point = self._backend.to_library(self._backend.native(waiting[place][None]))[0]

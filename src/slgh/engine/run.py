@@ -153,7 +153,6 @@ class Run:
             self.save()  # before problems end, so that the run can be resumed
             self._end_all(status)
         else:
-            yield from self._settle(Status.COMPLETED)
             self.save()
         self._reporting = True
         self.recorder.close(self.state)
