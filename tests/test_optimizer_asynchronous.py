@@ -114,7 +114,7 @@ def test_the_log_repeats_the_run_bit_for_bit(name: str) -> None:
     name=st.sampled_from(sorted(CONFIGURATIONS)),
     workers=st.integers(1, 12),
     seed=st.integers(0, 2**20),
-    every=st.integers(1, 150),
+    every=st.integers(20, 150),
     loses=st.booleans(),
 )
 @example(name="covariance", workers=8, seed=3, every=40, loses=True)
