@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import slgh
-from slgh.engine.executors import size_of
 from cases import assert_same
+from slgh.engine.executors import size_of
 
 
 def waves(x: Any) -> Any:

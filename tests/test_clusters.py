@@ -16,9 +16,9 @@ import pytest
 
 import slgh
 from cases import assert_same
-from cluster_cases import alone, die_always, die_and_count, die_once, fail, fail_then_die, run, waves, waves_one_by_one
 from cluster_cases import (
     SHARED,
+    alone,
     assert_shared,
     die_always,
     die_and_count,

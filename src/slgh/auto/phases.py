@@ -319,8 +319,11 @@ class Phases:
     def covariance(
         self, run: Run, x: NDArray[Any], t: float, samples: int, incumbent: Incumbent, evals: int | None = None
     ) -> Generator[Request, Any, PhaseOutcome]:
-        """Run a homotopy that learns a full metric. It ends by itself, or after `evals` evaluations."""
-        self.phase = "covariance"
+        """Run a homotopy that learns a full metric. It ends by itself, or after `evals` evaluations.
+
+        There are more `samples` if that many do not fill a round.
+        """
+        self.phase, samples = "covariance", max(samples, self.width)
         config = self.config
         space = SampleSpace(x=x, t=t, widths=config.widths.astype(float), box=config.box, dtype=config.dtype)
         rng = self.rng(COVARIANCE_STREAM)

@@ -93,9 +93,7 @@ def minimize(phases: Phases, run: Run, budget: int) -> Generator[Request, Any, N
     nothing = Incumbent(best.x, np.inf, False)
     share = REFINE_SHARE if "restarts" in phases.enabled else 1.0
     most = max(learning_cost(d), int(share * phases.left))
-    found = yield from phases.covariance(
-        run, best.x, radius * phases.t1, max(default_samples(d), phases.width), nothing, most
-    )
+    found = yield from phases.covariance(run, best.x, radius * phases.t1, default_samples(d), nothing, most)
     if "restarts" in phases.enabled:
         yield from race(phases, run, found, trusted=trusted)
 
@@ -137,7 +135,7 @@ def _restart(
     if kind is Kind.LOCAL_SEARCH:
         return (yield from phases.local_search(run, x, _race_share(phases, d)))
     rng = phases.rng(PLAN_STREAM)
-    samples = max(restarts.choose_samples(kind, d, race.count[Kind.GROWING], phases.left, rng), phases.width)
+    samples = restarts.choose_samples(kind, d, race.count[Kind.GROWING], phases.left, rng)
     radius = restarts.choose_radius(kind, rng)
     return (yield from phases.covariance(run, x, radius * phases.t1, samples, best))
 
