@@ -240,10 +240,12 @@ def simulate(peer: Peer, fun: Callable[[Any], float], seed: int, jitter: float) 
 
 
 PEERS: dict[str, Callable[[int], Peer]] = {
-    "slgh, asynchronous": lambda seed: Slgh(seed, asynchronous=True),
-    "slgh, asynchronous, homotopy alone": lambda seed: Slgh(seed, asynchronous=True, phases=("homotopy",)),
-    "slgh, synchronous": Slgh,
-    "slgh, synchronous, homotopy alone": lambda seed: Slgh(seed, phases=("homotopy",)),
+    "slgh, asynchronous": lambda seed: Slgh(seed, parallel=WORKERS, asynchronous=True),
+    "slgh, asynchronous, homotopy alone": lambda seed: Slgh(
+        seed, parallel=WORKERS, asynchronous=True, phases=("homotopy",)
+    ),
+    "slgh, synchronous": lambda seed: Slgh(seed, parallel=WORKERS),
+    "slgh, synchronous, homotopy alone": lambda seed: Slgh(seed, parallel=WORKERS, phases=("homotopy",)),
     "nevergrad CMA": lambda seed: Nevergrad(seed, "CMA"),
     "nevergrad TBPSA": lambda seed: Nevergrad(seed, "TBPSA"),
     "Optuna CMA-ES": Optuna,
