@@ -132,14 +132,17 @@ def fill_samples(composition: Composition, d: int, max_evals: int | None, width:
 
 @np.errstate(all="ignore")
 def fill_pace(
-    composition: Composition, oracle: Oracle, schedule: Schedule, t: NDArray[Any], d: int, T: int
+    composition: Composition, oracle: Oracle, schedule: Schedule, mean_t1: float, d: int, T: int
 ) -> Composition:
-    """Fill in how far t (B,) falls, the length of the steps and the learning rate of the widths, if left open."""
+    """Fill in how far t falls, the length of the steps and the learning rate of the widths, if left open.
+
+    `mean_t1` is the geometric mean of the first radii of all problems.
+    """
     if composition.name not in SCALE_FREE or not isinstance(schedule, Budget):
         return composition
     given, fall = composition.given, schedule.fall
     if schedule.t_end is not None:
-        fall = min(1.0, schedule.t_end / float(np.exp(np.mean(np.log(t)))))
+        fall = min(1.0, schedule.t_end / mean_t1)
     pace = choose_pace(oracle, d, T, fall)
     if schedule.t_end is None and fall is None and "schedule" not in given:
         composition = composition.fill("schedule", fall=pace.fall)

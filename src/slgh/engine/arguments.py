@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,17 @@ NOT_HERE = {
 """Arguments of SciPy that slgh does not have, with the reason."""
 
 
+class ShardOf(NamedTuple):
+    """Properties of a batch that one of its shards needs, so that its problems run as they would in the batch."""
+
+    first: int
+    """Number of the shard's first problem."""
+    problems: int
+    """Number of problems of the batch."""
+    mean_t1: float
+    """Geometric mean of the first radii of the batch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
     """Arguments that `minimize` and `Optimizer` have in common, as the user passed them."""
@@ -79,6 +90,8 @@ class Arguments:
     workers: int = 1
     """Number of workers, which is the default of `parallel`."""
     asynchronous: bool = False
+    shard: ShardOf | None = None
+    """If the problems are a shard of a batch: the batch."""
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:
@@ -206,7 +219,7 @@ def read_watch(watch: Any, oracle: Oracle, *, stochastic: bool) -> set[str]:
 def read_batch_size(
     batch_size: Any, B: int, T: int | None, oracle: Oracle, backend: Backend, *, batched: bool, callback: Any
 ) -> int | None:
-    """Return the number of problems that run at a time, or None if all of them do."""
+    """Return the number of problems that run at a time, or None if all of the B problems of the batch do."""
     batch_size = checks.plain(batch_size)
     if batch_size is None:
         return None

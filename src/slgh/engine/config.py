@@ -55,7 +55,7 @@ class Defaults(Protocol):
     def round_width(self, parallel: int, max_evals: int | None) -> int: ...
     def fill_samples(self, composition: Composition, d: int, max_evals: int | None, width: int) -> Composition: ...
     def fill_pace(
-        self, composition: Composition, oracle: Oracle, schedule: Schedule, t: NDArray[Any], d: int, T: int
+        self, composition: Composition, oracle: Oracle, schedule: Schedule, mean_t1: float, d: int, T: int
     ) -> Composition: ...
     def first_radius(self, x0: NDArray[Any], box: Box | None) -> NDArray[Any]: ...
     def first_widths(self, box: Box | None, d: int) -> NDArray[np.float64]: ...
@@ -87,8 +87,8 @@ class RunConfig:
     """Number of problems that run at a time. None: all."""
     seed: int | list[int]
     keys: Keys
-    picks: list[int]
-    """Iteration of each problem whose iterate is xhat."""
+    burn_in: int
+    """Number of first iterations that xhat is not drawn from."""
     sample_xi: Any
     noise_samples: int
     """Maximum number of samples that an iteration draws."""
@@ -109,6 +109,15 @@ class RunConfig:
     def step_at(self, k: int) -> StepConfig:
         """Return the step of iteration k: a homotopy, or the local searches that follow it."""
         return self.step if self.search is None or k < self.limits.iterations else self.search
+
+    def draw_picks(self) -> list[int]:
+        """Draw the iteration of each problem whose iterate is xhat."""
+        return draw_picks(self.keys, self.limits.iterations, self.burn_in, exact=self.step.exact)
+
+    @property
+    def mean_t1(self) -> float:
+        """Geometric mean of the first radii."""
+        return _geometric_mean(self.t1)
 
     @property
     def stochastic(self) -> bool:
@@ -147,7 +156,8 @@ def make_config(
     checks.choice("on_nonfinite", arguments.on_nonfinite, POLICIES)
     backend = backend_of(arguments.x0)
     x = read_x0(arguments.x0, backend, batched=arguments.batched)
-    B, d = x.shape
+    (B, d), shard = x.shape, arguments.shard
+    whole = B if shard is None else shard.problems
     data = read_data(arguments.data, backend, B, batched=arguments.batched)
     sample_xi = read_sample_xi(arguments.sample_xi)
     terms = sample_xi if isinstance(sample_xi, int) else None
@@ -189,7 +199,7 @@ def make_config(
         reserve = min(reserve, limits.max_evals)
     searches = method == "auto" and arguments.batched and _mixes(arguments, limits, oracle)
     size = checks.plain(arguments.batch_size)
-    slotted = isinstance(size, int) and size < B
+    slotted = isinstance(size, int) and size < whole
     # With slots, every problem has its own iteration, but the loop runs one method for all of them.
     search = local_method(oracle, d) if searches and not slotted else None
     kept = 0
@@ -201,14 +211,16 @@ def make_config(
     if not (kept and T):
         search = None
     batch_size = read_batch_size(
-        arguments.batch_size, B, T, oracle, backend, batched=arguments.batched, callback=arguments.callback
+        arguments.batch_size, whole, T, oracle, backend, batched=arguments.batched, callback=arguments.callback
     )
+    batch_size = None if batch_size is None else min(batch_size, B)
     applied = apply_theory(composition, theory, d, T) if theory else None
     if applied:
         composition = applied.composition
     t1 = _first_radii(x, schedule.t1, box, defaults)
     if T is not None:
-        composition = defaults.fill_pace(composition, oracle, schedule, t1, d, T)
+        mean_t1 = _geometric_mean(t1) if shard is None else shard.mean_t1
+        composition = defaults.fill_pace(composition, oracle, schedule, mean_t1, d, T)
     if composition.planned:
         composition = composition.over(T)
     built = composition.build()
@@ -222,7 +234,7 @@ def make_config(
     seed = read_seed(arguments.seed, B)
     if arguments.seed is None and saved_seed is not None and (np.ndim(saved_seed) == 0 or len(saved_seed) == B):
         seed = saved_seed  # a list of another length belongs to another run
-    keys = entropies(seed, B)
+    keys = entropies(seed, B, 0 if shard is None else shard.first)
     burn_in = applied.burn_in if applied else 0
     step = StepConfig(
         method=built,
@@ -256,6 +268,7 @@ def make_config(
         "watch": describe(watch),
         "batch_size": None if batch_size is None else {"problems": batch_size, "iterations": T},
         "seed": seed,
+        "first problem": None if shard is None else shard.first,
     }
     return RunConfig(
         step=step,
@@ -272,7 +285,7 @@ def make_config(
         batch_size=batch_size,
         seed=seed,
         keys=keys,
-        picks=draw_picks(keys, T, burn_in, exact=step.exact),
+        burn_in=burn_in,
         sample_xi=sample_xi,
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
@@ -301,6 +314,11 @@ def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
 def _first_radii(x: NDArray[Any], t1: float | None, box: Box | None, defaults: Defaults) -> NDArray[Any]:
     """Return the first t of each problem, (B,): the user's `t1`, or the default."""
     return defaults.first_radius(x, box) if t1 is None else np.full(x.shape[0], t1, x.dtype)
+
+
+@np.errstate(all="ignore")
+def _geometric_mean(t: NDArray[Any]) -> float:
+    return float(np.exp(np.mean(np.log(t))))
 
 
 def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[str, ...] | None:

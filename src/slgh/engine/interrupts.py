@@ -21,9 +21,11 @@ class Interrupts:
     _open: ClassVar[Interrupts | None] = None
     """Instance that currently handles SIGINT."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: threading.Event | None = None) -> None:
         self.pending = False
         """True if Ctrl-C was pressed in the library's code."""
+        self._stop = stop
+        """Set by another thread, which has received the Ctrl-C."""
         self._in_user_code = False
         self._before: Any = None
 
@@ -51,7 +53,7 @@ class Interrupts:
     def enter_user_code(self) -> None:
         """Let Ctrl-C raise KeyboardInterrupt from now on. Raise it now if Ctrl-C is pending."""
         self._in_user_code = True
-        if self.pending:  # pressed before the line above
+        if self.pending or (self._stop is not None and self._stop.is_set()):  # pressed before the line above
             raise KeyboardInterrupt
 
     def leave_user_code(self) -> None:

@@ -15,7 +15,7 @@ from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
 from slgh.engine.state import RunState, slices
 from slgh.engine.termination import Status, status_after
 from slgh.method import SCALE_FREE, Method
-from slgh.protocols import Query, Sight, StepState
+from slgh.protocols import Query, Sight
 from slgh.result import Phase, Result
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
@@ -34,6 +34,38 @@ class Solution(NamedTuple):
     x: NDArray[np.float64]
     fun: float
     fun_se: float
+
+
+class Story(NamedTuple):
+    """Everything that the message tells besides the status of the problems."""
+
+    method: Method
+    t1: NDArray[Any]
+    """(B,) first radii."""
+    t: NDArray[Any]
+    """(B,) last radii."""
+    floor: NDArray[Any]
+    """(B,) smallest t allowed."""
+    auto: str
+    """Observations and phases of "auto". Otherwise empty."""
+    homotopies: int
+    remarks: tuple[str, ...]
+    """Further sentences."""
+
+    @property
+    def chosen(self) -> str:
+        """Sentence on the parts that "auto" and "scale_free" have chosen, if a homotopy has run."""
+        method = self.method
+        if method.name not in SCALE_FREE or not self.homotopies:
+            return ""
+        parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
+        radii = f"t from {_range(self.t1)} to {_range(self.t)}"
+        return f"Chosen: {parts}, {method.oracle.samples} samples, {radii}."
+
+    @property
+    def is_high(self) -> NDArray[np.bool_]:
+        """(B,) True for problems whose t has fallen, but neither far nor to its floor."""
+        return np.asarray((np.maximum(HIGH_T * self.t1, self.floor) < self.t) & (self.t < self.t1))
 
 
 class Ending(NamedTuple):
@@ -78,6 +110,15 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     x = _solutions(ending)
     fun, fun_se, nfev, status, watch = yield from _final_values(ending, x)
     interrupted = bool((status == Status.INTERRUPTED).any())
+    story = Story(
+        method=ending.method,
+        t1=config.t1,
+        t=full.t,
+        floor=full.floor,
+        auto=ending.story,
+        homotopies=ending.homotopies,
+        remarks=ending.remarks,
+    )
     if not stochastic:
         # The best point is the solution after a target, of methods that report it, and after Ctrl-C, unless f was
         # evaluated at the last iterate and is lower there.
@@ -125,8 +166,8 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         found["watched"] = watched
     return Result(
         **found,
-        message=_message(ending, status),
-        chosen=_chosen(ending),
+        message=message_of(status, story),
+        chosen=story.chosen,
         history=history,
         phases=ending.phases,
         method=ending.method,
@@ -228,37 +269,23 @@ def _final_samples(ending: Ending, used: int) -> int:
     return n if limit is None else max(0, min(n, limit - used))
 
 
-def _message(ending: Ending, status: NDArray[Any]) -> str:
-    """Return the message: why the run ended and, for "auto", what was observed, done and chosen."""
-    method, full, t1 = ending.method, ending.state.full, ending.config.t1
+def message_of(status: NDArray[Any], story: Story) -> str:
+    """Return the message: why the problems ended and, for "auto", what was observed, done and chosen."""
+    method = story.method
     if status.size == 1:
         text = Status(int(status[0])).message
     else:
         kinds, numbers = np.unique(status, return_counts=True)
         text = " ".join(f"{n} of {status.size}: {Status(int(s)).message}" for s, n in zip(kinds, numbers, strict=True))
-    if ending.story:
-        text += f" {ending.story}."
-    if chosen := _chosen(ending):
-        text += f" {chosen}"
+    if story.auto:
+        text += f" {story.auto}."
+    if story.chosen:
+        text += f" {story.chosen}"
     # A schedule of the user's own may have a gamma, too.
-    elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and _is_high(full, t1).all():
-        text += f" t is still {_range(full.t)}, from {_range(t1)}: more iterations, or a smaller gamma, lower it."
-    return " ".join(filter(None, (text, *ending.remarks)))
-
-
-def _chosen(ending: Ending) -> str:
-    """Return a sentence on the parts that "auto" and "scale_free" have chosen, if a homotopy has run."""
-    method = ending.method
-    if method.name not in SCALE_FREE or not ending.homotopies:
-        return ""
-    parts = f"{method.oracle.name} x {method.schedule.name} x {method.update.name}"
-    radii = f"t from {_range(ending.config.t1)} to {_range(ending.state.full.t)}"
-    return f"Chosen: {parts}, {method.oracle.samples} samples, {radii}."
-
-
-def _is_high(full: StepState, t1: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return True for problems whose t has fallen, but neither far nor to its floor."""
-    return np.asarray((np.maximum(HIGH_T * t1, full.floor) < full.t) & (full.t < t1))
+    elif hasattr(method.schedule, "gamma") and (status == Status.COMPLETED).all() and story.is_high.all():
+        ends = f"{_range(story.t)}, from {_range(story.t1)}"
+        text += f" t is still {ends}: more iterations, or a smaller gamma, lower it."
+    return " ".join(filter(None, (text, *story.remarks)))
 
 
 def _range(t: NDArray[Any]) -> str:

@@ -106,7 +106,7 @@ class Run:
         """True if a compiled loop must mask bad values: it has met one before the checkpoint."""
         self._seconds = 0.0
         """Time taken before the checkpoint that this run continues."""
-        first = first_state(config.x0, config.t1, config.step, config.picks, config.widths)
+        first = first_state(config.x0, config.t1, config.step, config.draw_picks(), config.widths)
         active = np.arange(B if config.batch_size is None else config.batch_size)
         self.state = RunState(
             current=first,

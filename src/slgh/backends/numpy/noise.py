@@ -26,10 +26,13 @@ LAST_XI = 4
 """Purposes of the generators."""
 
 
-def entropies(seed: int | Sequence[int], B: int) -> Keys:
-    """Return (seed, problem) of each of B problems. One seed numbers them; a sequence has one seed per problem."""
+def entropies(seed: int | Sequence[int], B: int, first: int = 0) -> Keys:
+    """Return (seed, problem) of each of B problems.
+
+    One seed numbers them, from `first` on. A sequence has one seed per problem.
+    """
     seeds: Any = seed
-    return [(int(s), 0) for s in seeds] if np.ndim(seeds) else [(int(seeds), b) for b in range(B)]
+    return [(int(s), 0) for s in seeds] if np.ndim(seeds) else [(int(seeds), first + b) for b in range(B)]
 
 
 def generator(key: tuple[int, int], purpose: int) -> np.random.Generator:
