@@ -159,7 +159,7 @@ def test_parameters_have_to_be_flattened() -> None:
 
 def test_the_progress_bar_says_that_the_loop_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("slgh.engine.recorder._ProgressBar.say", lambda bar, state, k=0: shown.append(state))
+    monkeypatch.setattr("slgh.engine.recorder.ProgressBar.say", lambda bar, state, k=0: shown.append(state))
     CASES["zoslgh_d"].run(jnp.asarray(starts(1)[0]), max_iter=20, progress=True)
     assert shown[0] == "compiling the loop"
     assert "best" in shown[-1]
@@ -167,7 +167,7 @@ def test_the_progress_bar_says_that_the_loop_is_compiled(monkeypatch: pytest.Mon
 
 def test_a_progress_bar_is_closed_if_the_loop_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[bool] = []
-    monkeypatch.setattr("slgh.engine.recorder._ProgressBar.stop", lambda bar: stopped.append(True))
+    monkeypatch.setattr("slgh.engine.recorder.ProgressBar.stop", lambda bar: stopped.append(True))
     with pytest.raises(ValueError, match="compiled=True"):
         CASES["zoslgh_d"].run(
             jnp.asarray(starts(1)[0]), lambda x: float(x.sum()), max_iter=20, progress=True, compiled=True

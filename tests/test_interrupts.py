@@ -261,9 +261,9 @@ def test_ctrl_c_in_tell_is_raised_when_the_values_are_taken_in() -> None:
         (
             lambda f, items: [f(item) for item in items][:-1],
             ValueError,
-            "one value per point .expected 10.; got 9",
+            "one value per item that it gets .expected 10.; got 9",
         ),
-        (lambda f, items: [f(item) for item in items] + [1.0], ValueError, "`workers` must return one value per point"),
+        (lambda f, items: [f(item) for item in items] + [1.0], ValueError, "`workers` must return one value per item"),
         (lambda f, items: {i: f(item) for i, item in enumerate(items)}, TypeError, "in the order of the points"),
         (lambda f, items: {f(item) for item in items}, TypeError, "in the order of the points"),
         (lambda f, items: 3.0, TypeError, "in the order of the points"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any, Unpack
 
@@ -15,13 +16,14 @@ from slgh.checks import count
 from slgh.engine.arguments import Arguments, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
-from slgh.engine.config import make_config
+from slgh.engine.config import RunConfig, make_config
 from slgh.engine.executors import is_parallel, open_workers, size_of
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
+from slgh.engine.shards import Task, divide, run_shards, saved_seed
 from slgh.engine.snapshot import Snapshot, is_begun, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
 from slgh.parameters import History, MethodName, MethodParameters
@@ -51,6 +53,7 @@ def minimize(
     seed: Any = None,
     workers: Any = None,
     parallel: int | None = None,
+    device: Any = None,
     retries: int = RETRIES,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
@@ -238,25 +241,60 @@ def minimize(
         watch=watch,
         batch_size=batch_size,
         parallel=parallel,
-        workers=size_of(workers),
+        workers=1 if batched else size_of(workers),
         params=dict(params),
     )
     closed = is_closed_form(fun)
     traits = ObjectiveTraits(
         closed_form=closed, gradient=grad is not None, differentiable=backend.differentiates and not closed
     )
-    run = make_run(arguments, traits)
-    functions = read_functions(
-        fun,
-        grad,
-        backend=run.config.backend,
+    task = Task(
+        arguments=arguments,
+        traits=traits,
+        fun=fun,
+        grad=grad,
         args=extra,
         vectorized=vectorized,
-        batched=batched,
-        differentiate=run.config.step.method.oracle.asks == "gradients",
-        watched=watch is not None,
+        compiled=compiled,
+        tf32=tf32,
     )
+    devices = () if device is None else backend.read_devices(device)
+    if (division := divide(arguments, workers, devices)) is not None:
+        config = _configure(arguments, traits, saved_seed(division, seed))
+        return run_shards(_solve_shard, task, config, division, retries=retries)
+    run, functions = _begin(task)
     return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
+
+
+def _begin(task: Task) -> tuple[Run, Vectorized | Pointwise]:
+    """Return the run of a task, which has not begun, and the user's functions as it calls them."""
+    run = make_run(task.arguments, task.traits)
+    functions = read_functions(
+        task.fun,
+        task.grad,
+        backend=run.config.backend,
+        args=task.args,
+        vectorized=task.vectorized,
+        batched=task.arguments.batched,
+        differentiate=run.config.step.method.oracle.asks == "gradients",
+        watched=task.arguments.watch is not None,
+    )
+    return run, functions
+
+
+def _solve_shard(task: Task, stop: threading.Event | None) -> tuple[Run, Result]:
+    """Run a shard of a batch, on a worker. See `shards.Solve`."""
+    run, functions = _begin(task)
+    compiled = False if stop is not None and stop.is_set() else task.compiled
+    return run, drive(run, functions, workers=None, compiled=compiled, tf32=task.tf32, stop=stop)
+
+
+def _configure(
+    arguments: Arguments, traits: ObjectiveTraits, saved_seed: Any, saved_parallel: int | None = None
+) -> RunConfig:
+    """Return the settings of a run. `saved_seed` and `saved_parallel` are those of its checkpoint."""
+    names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
+    return make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed, saved_parallel=saved_parallel)
 
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | None = None) -> Run:
@@ -264,10 +302,8 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | No
     saver = None if arguments.checkpoint is None else open_checkpoint(arguments.checkpoint)
     stored = None if saver is None else saver.found
     continued, found = found is not None, found or stored
-    saved_seed = None if found is None else found.meta.seed
-    names = tuple(minimize.__kwdefaults__ or ())  # all arguments besides fun, x0 and the hyperparameters
-    saved_parallel = None if found is None else found.meta.identity.get("parallel", 1)
-    config = make_config(arguments, traits, defaults, names=names, saved_seed=saved_seed, saved_parallel=saved_parallel)
+    saved = (None, None) if found is None else (found.meta.seed, found.meta.identity.get("parallel", 1))
+    config = _configure(arguments, traits, *saved)
     if continued and stored is not None:
         is_begun(stored.meta, config, stored.name)  # raises if the file holds another run, which would be replaced
     recorder = Recorder(
@@ -288,8 +324,9 @@ def drive(
     compiled: bool | None,
     tf32: bool,
     retries: int = RETRIES,
+    stop: threading.Event | None = None,
 ) -> Result:
-    """Call the user's functions until the run ends."""
+    """Call the user's functions until the run ends. Another thread sets `stop` to end it as after Ctrl-C."""
     count("retries", retries, 0)
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
@@ -297,7 +334,7 @@ def drive(
         needs_python = "workers call fun from Python"
     differences = config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
-    with Interrupts() as interrupts, backend.session(differences=differences):
+    with Interrupts(stop) as interrupts, backend.session(differences=differences):
         interrupts.enter_user_code()  # compiling calls the user's function, and there is no result yet
         functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
         interrupts.leave_user_code()

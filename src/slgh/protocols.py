@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 Array: TypeAlias = Any
 """An array of any array-API namespace."""
@@ -224,6 +224,14 @@ class Oracle(Protocol):
     def init(self, x: Array, ctx: Context) -> Leaves: ...
     def cost(self, first: bool, ctx: Context) -> int: ...
     def observe(self, x: Array, t: Array, state: Leaves, first: bool, noise: Noise, ctx: Context) -> Conversation: ...
+
+
+@runtime_checkable
+class PerProblem(Protocol):
+    """Part of a method that holds arrays with one row per problem, and so cannot be used for other problems."""
+
+    def of_problems(self, rows: slice) -> Self:
+        """Return the part for some of the problems."""
 
 
 @runtime_checkable

@@ -162,6 +162,15 @@ class Backend(Protocol):
     forks: bool
     """True if worker processes may be forks. A library that runs threads can deadlock in a fork."""
 
+    def read_devices(self, device: Any) -> list[Any]:
+        """Return the devices that the user names for the problems of a batch."""
+
+    def move(self, thing: Any, device: Any) -> Any:
+        """Copy arrays and modules to a device, also those in tuples, partial functions and dataclasses.
+
+        Anything else is returned unchanged.
+        """
+
     def read(self, x0: Any) -> NDArray[Any]:
         """Return x0 on the host, in its own floating dtype."""
 

@@ -84,8 +84,7 @@ def _with_map(mapping: Callable[..., Any]) -> Mapper:
         values = mapping(call, items)
         if isinstance(values, Mapping | Set | str | bytes) or not isinstance(values, Iterable):
             raise checks.ArgumentTypeError(
-                "`workers` must return the values in the order of the points, as `map` does; "
-                f"got {checks.show(values)}."
+                f"`workers` must return the values in the order of the items, as `map` does; got {checks.show(values)}."
             )
         count = 0
         for value in values:
@@ -97,7 +96,7 @@ def _with_map(mapping: Callable[..., Any]) -> Mapper:
         if count != len(items):
             got = f"more than {len(items)}" if count > len(items) else str(count)
             raise checks.ArgumentValueError(
-                f"`workers` must return one value per point (expected {len(items)}); got {got}."
+                f"`workers` must return one value per item that it gets (expected {len(items)}); got {got}."
             )
 
     return mapper

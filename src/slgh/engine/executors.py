@@ -8,13 +8,13 @@ import pickle
 import signal
 import threading
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_all_start_methods, get_context, parent_process
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NamedTuple
 
 from slgh import checks
 from slgh.engine.clusters import Call, Mapper, Pool, as_engine
@@ -22,6 +22,26 @@ from slgh.engine.interrupts import deferred_interrupts
 
 POLL_SECONDS = 1.0
 """Seconds between two checks of a worker process that its parent is alive."""
+
+
+class Unit(NamedTuple):
+    """Work that a worker gets at a time, for messages."""
+
+    plural: str
+    name: Callable[[tuple[Any, ...]], str]
+    """Returns the name of an item."""
+    advice: str
+    """What to do if an item kills its worker."""
+    again: str = "evaluated again"
+    chunked: bool = True
+    """True if a task may have several items."""
+
+
+POINTS = Unit(
+    plural="points",
+    name=lambda item: f"evaluated the point {checks.show(item[0])}",
+    advice="Make `fun` survive this point, or return NaN there.",
+)
 
 _call: Call
 """In a worker process: its function."""
@@ -74,19 +94,40 @@ class Workers:
         Number of evaluations that can run at the same time, None if it is unknown.
     """
 
-    def __init__(self, mappers: Sequence[Mapper], size: int | None, pools: Sequence[Pool] = ()) -> None:
-        self.mappers, self.size, self._pools = mappers, size, pools
+    def __init__(
+        self, mappers: Sequence[Mapper], size: int | None, pools: Sequence[Pool] = (), unit: Unit = POINTS
+    ) -> None:
+        self.mappers, self.size, self._pools, self._unit = mappers, size, pools, unit
 
     @property
     def remark(self) -> str:
         """Sentence for the message, empty if no worker process died."""
         deaths = sum(pool.deaths for pool in self._pools)
         times = f"{deaths} times" if deaths > 1 else "once"
-        return f"A worker died {times}, and its points were evaluated again." if deaths else ""
+        return f"A worker died {times}, and its {self._unit.plural} were {self._unit.again}." if deaths else ""
+
+
+def read_workers(workers: Any) -> Any:
+    """Return `workers` as a number of processes, at least 1, or the user's object."""
+    workers = checks.plain(workers)
+    if workers == -1 and isinstance(workers, int):
+        return os.cpu_count() or 1
+    if isinstance(workers, int):
+        checks.count("workers", workers)
+    return workers
+
+
+def size_of(workers: Any) -> int:
+    """Return the number of workers. If it is unknown, it is the number of cores of this machine."""
+    workers = read_workers(workers)
+    size = workers if isinstance(workers, int) else as_engine(workers, retries=0).size
+    return size or os.cpu_count() or 1
 
 
 @contextmanager
-def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -> Iterator[Workers]:
+def open_workers(
+    workers: Any, calls: list[Call], *, fork: bool, retries: int, unit: Unit = POINTS
+) -> Iterator[Workers]:
     """Open the workers for these functions.
 
     Parameters
@@ -99,18 +140,17 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -
         True if processes may be forks.
     retries
         Maximum number of times that a point is evaluated again because a worker died.
+    unit
+        Name of the items, points by default.
     """
-    workers = checks.plain(workers)
+    workers = read_workers(workers)
     if not isinstance(workers, int):
         engine = as_engine(workers, retries)
-        yield Workers([engine.mapper] * len(calls), engine.size, [engine.pool] if engine.pool else [])
+        yield Workers([engine.mapper] * len(calls), engine.size, [engine.pool] if engine.pool else [], unit)
         return
-    if workers != -1:
-        checks.count("workers", workers)
-    processes = os.cpu_count() or 1 if workers == -1 else workers
-    pools = [_Pool(processes, call, fork=fork, retries=retries) for call in calls]
+    pools = [_Pool(workers, call, fork=fork, retries=retries, unit=unit) for call in calls]
     try:
-        yield Workers([pool.map for pool in pools], processes, pools)
+        yield Workers([pool.map for pool in pools], workers, pools, unit)
     finally:
         if any(pool.killed for pool in pools):
             for pool in pools:  # forked workers of one pool hold the pipes of the others open
@@ -126,7 +166,7 @@ class _Pool:
     was unfinished at `retries` deaths is then evaluated alone, which tells whether it kills its worker.
     """
 
-    def __init__(self, processes: int, call: Call, *, fork: bool, retries: int) -> None:
+    def __init__(self, processes: int, call: Call, *, fork: bool, retries: int, unit: Unit) -> None:
         try:
             pickle.dumps(call)
         except Exception as error:
@@ -134,7 +174,7 @@ class _Pool:
                 f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
                 "module, or pass `workers` an executor of threads."
             ) from None
-        self._call, self._fork = call, fork
+        self._call, self._fork, self._unit = call, fork, unit
         self.processes, self.retries = processes, retries
         self.killed = False
         self.deaths = 0
@@ -156,7 +196,7 @@ class _Pool:
     def map(self, call: Call, items: Sequence[tuple[Any, ...]]) -> Generator[tuple[int, Any], None, None]:
         """Evaluate the items in chunks, and yield the values of each chunk as soon as all earlier chunks are done."""
         left = dict(enumerate(items))
-        size = max(1, len(items) // (4 * self.processes))
+        size = max(1, len(items) // (4 * self.processes)) if self._unit.chunked else 1
         deaths: Counter[int] = Counter()
         while left:
             try:
@@ -202,8 +242,7 @@ class _Pool:
             ((_, value),) = self._evaluate({0: item}, 1)
         except BrokenProcessPool as error:
             raise BrokenProcessPool(
-                f"A worker process died each time that it evaluated the point {checks.show(item[0])}. Make `fun` "
-                "survive this point, or return NaN there."
+                f"A worker process died each time that it {self._unit.name(item)}. {self._unit.advice}"
             ) from error
         return value
 

@@ -19,11 +19,6 @@ MAX_UNPACKED_ROWS = 1024
 the memory of its numbers. The default history has fewer rows and is packed only at the end of the run."""
 
 
-def row_limit(keep: int, B: int) -> int:
-    """Return the maximum number of rows for B problems, if the user wants `keep` of them."""
-    return max(2, min(keep, MAX_COLUMN_NUMBERS // B)) if keep else 0
-
-
 class HistoryRow(NamedTuple):
     """Record of one iteration of the active problems."""
 
@@ -63,7 +58,7 @@ class History:
         """Names of the columns with an entry per problem."""
         self.limit: float = math.inf
         if not isinstance(keep, str):
-            self.limit = row_limit(int(keep or 0), B)
+            self.limit = max(2, min(int(keep), MAX_COLUMN_NUMBERS // B)) if keep else 0
         self.stride = 1
         self.iterations = iterations
         # The stride that a history of this many iterations would end with.

@@ -67,11 +67,11 @@ class Recorder:
         """Position that the callback got last or, before its first call, the start."""
         self._errstate: Any = np.geterr()
         """The user's handling of floating-point errors, for the callback."""
-        self._bar: _ProgressBar | None = None
+        self._bar: ProgressBar | None = None
         if progress:
             limits, phased = config.limits, config.phases or config.search
             total = limits.max_evals if phased else B if slotted else limits.iterations
-            self._bar = _ProgressBar(total)
+            self._bar = ProgressBar(total)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class Recorder:
         return tuple(self.history.ended.get(name, columns[name]) for name in self.columns)
 
 
-class _ProgressBar:
+class ProgressBar:
     """Bar on standard error with the iterations, the best value and t.
 
     A notebook gets a line of text that is rewritten: rich draws there with ipywidgets only, and warns without them. A

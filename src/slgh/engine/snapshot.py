@@ -153,13 +153,18 @@ def _warn(message: str) -> None:
         print(f"RuntimeWarning: {message}", file=sys.stderr)
 
 
+def read_settings(checkpoint: Any) -> Checkpoint:
+    """Return a Checkpoint from one, or from a path."""
+    if isinstance(checkpoint, Checkpoint):
+        return checkpoint
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise ArgumentTypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
+    return Checkpoint(path=checkpoint)
+
+
 def open_checkpoint(checkpoint: Any) -> Saver:
     """Return the Saver of a path or a Checkpoint."""
-    if not isinstance(checkpoint, Checkpoint):
-        if not isinstance(checkpoint, str | os.PathLike):
-            raise ArgumentTypeError(f"`checkpoint` must be a path or a Checkpoint, got {checkpoint!r}.")
-        checkpoint = Checkpoint(path=checkpoint)
-    return Saver(checkpoint)
+    return Saver(read_settings(checkpoint))
 
 
 def collect(state: RunState, groups: dict[str, Arrays]) -> Arrays:

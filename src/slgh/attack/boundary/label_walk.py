@@ -7,7 +7,7 @@ flat boundary would be nearer to the original.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from slgh.attack.boundary.walk import expected_squares, usable
@@ -78,6 +78,10 @@ class LabelWalk(SamplingOracle):
 
     def cost(self, first: bool, ctx: Context) -> int:
         return 2 + BISECTIONS + self.samples + len(ANGLES)
+
+    def of_problems(self, rows: slice) -> LabelWalk:
+        """Return the walk of some of the images."""
+        return replace(self, starts=self.starts[rows])
 
     def init(self, x: Array, ctx: Context) -> Leaves:
         """Return the original, the point (B, d) from which to go on, the tilt (B, d) and the angle (B,)."""

@@ -8,7 +8,7 @@ boundary, one of these points is a leap: stripes that fool most models, or a poi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from array_api_compat import device
@@ -150,6 +150,10 @@ class BoundaryWalk(SamplingOracle):
 
     def cost(self, first: bool, ctx: Context) -> int:
         return 1 + self.samples + len(SHARES)
+
+    def of_problems(self, rows: slice) -> BoundaryWalk:
+        """Return the walk of some of the images."""
+        return self if self.starts is None else replace(self, starts=self.starts[rows])
 
     def init(self, x: Array, ctx: Context) -> Leaves:
         """Return the original, J (B, K, d), the uncertainty (B, d), the way to the start (B, d), and numbers.

@@ -35,6 +35,13 @@ class NumpyBackend(Backend):
     can_refill = True
     forks = True
 
+    def read_devices(self, device: Any) -> list[Any]:
+        hint = "shard x0 over them with jax.device_put" if self.name == "jax" else "use `workers` for several processes"
+        raise checks.ArgumentTypeError(f"`device` is for PyTorch, and x0 is an array of {self.name}: {hint}.")
+
+    def move(self, thing: Any, device: Any) -> Any:
+        return thing
+
     def read(self, x0: Any) -> NDArray[Any]:
         try:
             x = plain_array(x0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
 import inspect
 import types
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from slgh import checks
-from slgh.backends.compiled import COMPILED_CHUNK, Mapped, seed_words
+from slgh.backends.compiled import COMPILED_CHUNK, Mapped, first_line, seed_words
 from slgh.backends.masking import EagerChoice
 from slgh.backends.numpy.backend import real_array
 from slgh.backends.protocols import Backend, Carry, Inputs, Keys, LoopProgram, NoiseSource
@@ -78,6 +80,27 @@ class TorchBackend(Backend):
         self.dtype, self.device = dtype, device
         self.name = f"torch {device.type}"
         self.compiles = device.type == "cuda"
+
+    def read_devices(self, device: Any) -> list[Any]:
+        try:
+            found = [torch.device(one) for one in device] if isinstance(device, list | tuple) else []
+        except (RuntimeError, TypeError) as error:
+            raise checks.ArgumentValueError(
+                f"`device` must be a list of PyTorch devices, got {device!r}: {first_line(error)}."
+            ) from None
+        if not found:
+            raise checks.ArgumentTypeError(
+                f"`device` must be a list of PyTorch devices, got {device!r}. For one device, put x0 there."
+            )
+        kinds = sorted({self.device.type, *(one.type for one in found)})
+        if len(kinds) > 1:
+            raise checks.ArgumentValueError(
+                f"`device` must name devices of x0's kind, since noise depends on it; got {' and '.join(kinds)}."
+            )
+        return found
+
+    def move(self, thing: Any, device: Any) -> Any:
+        return _moved(thing, device)
 
     def read(self, x0: Tensor) -> NDArray[Any]:
         if self.dtype not in (torch.float32, torch.float64):
@@ -186,6 +209,25 @@ class TorchBackend(Backend):
             return CudaGraph(program, inputs, carry, noise)
         except Uncapturable as error:
             return str(error)
+
+
+def _moved(thing: Any, device: torch.device) -> Any:
+    """Return a copy of tensors and modules on this device. Python functions keep the tensors that they close over."""
+    if isinstance(thing, Tensor):
+        return thing.to(device)
+    if isinstance(thing, torch.nn.Module):
+        return copy.deepcopy(thing).to(device)
+    if isinstance(thing, functools.partial):
+        words = {name: _moved(value, device) for name, value in thing.keywords.items()}
+        return functools.partial(_moved(thing.func, device), *(_moved(one, device) for one in thing.args), **words)
+    if type(thing) in (tuple, list):
+        return type(thing)(_moved(one, device) for one in thing)
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        fields = {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing) if f.init}
+        moved = {name: _moved(value, device) for name, value in fields.items()}
+        changed = any(moved[name] is not value for name, value in fields.items())
+        return dataclasses.replace(thing, **moved) if changed else thing
+    return thing
 
 
 def _must_copy(value: Tensor) -> bool:
