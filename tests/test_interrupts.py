@@ -264,10 +264,10 @@ def test_ctrl_c_in_tell_is_raised_when_the_values_are_taken_in() -> None:
             "one value per item that it gets .expected 10.; got 9",
         ),
         (lambda f, items: [f(item) for item in items] + [1.0], ValueError, "`workers` must return one value per item"),
-        (lambda f, items: {i: f(item) for i, item in enumerate(items)}, TypeError, "in the order of the points"),
-        (lambda f, items: {f(item) for item in items}, TypeError, "in the order of the points"),
-        (lambda f, items: 3.0, TypeError, "in the order of the points"),
-        (lambda f, items: None, TypeError, "in the order of the points"),
+        (lambda f, items: {i: f(item) for i, item in enumerate(items)}, TypeError, "in the order of the items"),
+        (lambda f, items: {f(item) for item in items}, TypeError, "in the order of the items"),
+        (lambda f, items: 3.0, TypeError, "in the order of the items"),
+        (lambda f, items: None, TypeError, "in the order of the items"),
     ],
 )
 def test_a_map_that_is_none_is_an_error_that_says_so(mapping: Any, error: type[Exception], match: str) -> None:

@@ -285,8 +285,7 @@ def _begin(task: Task) -> tuple[Run, Vectorized | Pointwise]:
 def _solve_shard(task: Task, stop: threading.Event | None) -> tuple[Run, Result]:
     """Run a shard of a batch, on a worker. See `shards.Solve`."""
     run, functions = _begin(task)
-    compiled = False if stop is not None and stop.is_set() else task.compiled
-    return run, drive(run, functions, workers=None, compiled=compiled, tf32=task.tf32, stop=stop)
+    return run, drive(run, functions, workers=None, compiled=task.compiled, tf32=task.tf32, stop=stop)
 
 
 def _configure(
@@ -335,9 +334,10 @@ def drive(
     differences = config.step.method.oracle.asks == "values" and not tf32
     # Interrupts stay held until the worker processes have ended: Ctrl-C during their shutdown must not lose the result.
     with Interrupts(stop) as interrupts, backend.session(differences=differences):
-        interrupts.enter_user_code()  # compiling calls the user's function, and there is no result yet
-        functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
-        interrupts.leave_user_code()
+        if stop is None or not stop.is_set():
+            interrupts.enter_user_code()  # compiling calls the user's function, and there is no result yet
+            functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
+            interrupts.leave_user_code()
         if not parallel:
             return _answer_requests(run, functions, interrupts)
         with open_workers(workers, functions.calls, fork=backend.forks, retries=retries) as opened:

@@ -11,8 +11,20 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
+from array_api_compat import device, is_jax_array
+
 Array: TypeAlias = Any
 """An array of any array-API namespace."""
+
+
+def device_of(x: Array) -> Any:
+    """Return the device on which to make another array for arithmetic with x.
+
+    It is None on JAX, which places new arrays where they are used. The "device" of an x that is divided among several
+    is a rule for arrays with one row per problem.
+    """
+    return None if is_jax_array(x) else device(x)
+
 
 Leaves: TypeAlias = tuple[Array, ...]
 """Memory of a part between iterations: arrays with leading axis B, possibly none."""

@@ -180,6 +180,9 @@ class Backend(Protocol):
     def to_library(self, array: Any) -> Array:
         """Return a copy in x0's library, on its device. The user may keep it and write into it."""
 
+    def to_loop(self, array: Any) -> Array:
+        """Return a copy for a compiled loop, on its device."""
+
     def to_function(self, array: Any) -> Array:
         """Return an array of x0's library for the user's function to read: a copy, or protected by guard_arguments."""
 

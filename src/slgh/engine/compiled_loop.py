@@ -120,7 +120,7 @@ class BlockLoop:
     def replace(self, state: RunState, changed: dict[str, Any], counts: dict[str, Any]) -> RunState:
         """Replace some arrays of a single problem, and its counts."""
         assert state.carry is not None
-        library: dict[str, Any] = {name: self.config.backend.to_library(a) for name, a in changed.items()}
+        library: dict[str, Any] = {name: self.config.backend.to_loop(a) for name, a in changed.items()}
         carry = state.carry._replace(state=state.carry.state._replace(**library))
         return state._replace(full=state.full._replace(**changed), carry=carry, current=carry.state, **counts)
 
@@ -206,13 +206,13 @@ def _slots(state: RunState, config: RunConfig) -> NDArray[np.intp]:
 
 def _carry_of(state: RunState, rows: NDArray[np.intp], config: RunConfig, recorder: Recorder) -> Carry:
     """Return the carry of the problems `rows`, from the state of all problems on the host."""
-    to_library = config.backend.to_library
+    to_loop = config.backend.to_loop
     nit = np.where(state.status == Status.RUNNING, state.k - state.began[0], state.counts[0])
     return Carry(
-        map_leaves(lambda leaf: to_library(leaf[rows]), state.full),
-        to_library(state.status[rows].astype(np.int32)),
-        to_library(nit[rows].astype(np.int32)),
-        tuple(to_library(column[rows]) for column in recorder.seen_columns(state)),
+        map_leaves(lambda leaf: to_loop(leaf[rows]), state.full),
+        to_loop(state.status[rows].astype(np.int32)),
+        to_loop(nit[rows].astype(np.int32)),
+        tuple(to_loop(column[rows]) for column in recorder.seen_columns(state)),
     )
 
 

@@ -393,8 +393,8 @@ def run_shards(solve: Solve, task: Task, config: RunConfig, division: Division, 
             stop.set()
             if interrupts.nested:
                 raise
-            # The others end where they began, or at their last checkpoint.
-            found |= {k: call(items[k]) for k in range(len(items)) if k not in found}
+    # After Ctrl-C, shards without a result end where they began, or at their last checkpoint.
+    found |= {k: call(items[k]) for k in range(len(items)) if k not in found}
     return merge(config, [found[k] for k in range(len(items))], remark, time.monotonic() - begun)
 
 

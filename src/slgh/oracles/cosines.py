@@ -6,9 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from array_api_compat import device
-
-from slgh.protocols import Array
+from slgh.protocols import Array, device_of
 
 MAX_CHANNELS = 4
 """Longest axis that is taken for the channels of an image."""
@@ -24,7 +22,7 @@ def cosine_matrix(n: int, like: Array, xp: Any) -> Array:
 
     It has the dtype of `like` and is computed on its device: a captured loop cannot copy a constant from the host.
     """
-    k = xp.arange(n, device=device(like))
+    k = xp.arange(n, device=device_of(like))
     # The cosine has the period 4 n in this integer. Reducing it first keeps small dtypes accurate.
     phase = xp.astype(k[:, None] * (2 * k[None, :] + 1) % (4 * n), like.dtype)
     scale = xp.sqrt((2.0 - xp.astype(k == 0, like.dtype)) / n)
@@ -50,9 +48,9 @@ class CosineBasis:
 
         An axis of at most four points is taken for channels. Its frequencies count less.
         """
-        squares = xp.zeros((1,), dtype=like.dtype, device=device(like))
+        squares = xp.zeros((1,), dtype=like.dtype, device=device_of(like))
         for n in self.shape:
-            k = xp.astype(xp.arange(n, device=device(like)), like.dtype)
+            k = xp.astype(xp.arange(n, device=device_of(like)), like.dtype)
             along = k / (n if n > MAX_CHANNELS else n * CHANNEL_DAMPING)
             squares = xp.reshape(squares[:, None] + along * along, (-1,))
         return xp.sqrt(squares)
@@ -71,7 +69,7 @@ class CosineBasis:
     def vectors(self, index: Array, like: Array, xp: Any) -> Array:
         """Return the basis vectors with these numbers (B, m) as (B, m, d), of the dtype of `like`."""
         B, m = index.shape
-        product = xp.ones((B, m, 1), dtype=like.dtype, device=device(like))
+        product = xp.ones((B, m, 1), dtype=like.dtype, device=device_of(like))
         for axis, n in enumerate(self.shape):
             along = index // math.prod(self.shape[axis + 1 :]) % n
             rows = xp.take(cosine_matrix(n, like, xp), xp.reshape(along, (-1,)), axis=0)

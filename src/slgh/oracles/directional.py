@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from array_api_compat import device
 
 from slgh import checks
 from slgh.oracles.estimators import SampleSums, SamplingOracle, both_good, repeat_xi, select, zero_bad
-from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query, device_of
 from slgh.updates.normalized import unit
 
 MAX_NODES = 64
@@ -161,7 +160,7 @@ def orthonormal(normals: Array, xp: Any) -> Array:
 def random_axes(x: Array, noise: Noise, m: int, xp: Any) -> Array:
     """Return m different axes at random, or all in order if m = d, as unit vectors (B, m, d)."""
     B, d = x.shape
-    numbers = xp.arange(d, device=device(x))
+    numbers = xp.arange(d, device=device_of(x))
     if m == d:
         chosen = xp.broadcast_to(numbers[None, :], (B, d))
     else:
@@ -234,7 +233,7 @@ class DirectionalSearch(Directional):
         downhill = unit(gradient.g, xp)
         xi = noise.xi(1) if ctx.stochastic else None
         # 0 is the first of the lengths, so that x stays if no trial is below f(x).
-        power = xp.astype(xp.arange(S, device=device(x)), x.dtype)
+        power = xp.astype(xp.arange(S, device=device_of(x)), x.dtype)
         lengths = xp.concat([xp.zeros_like(power[:1]), self.longest * self.contraction**power])
         points = x[:, None, :] - lengths[None, :, None] * downhill[:, None, :]
         answer = yield Query("fun", points, xi=repeat_xi(xi, points, xp), centers=1)

@@ -8,10 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from array_api_compat import device
-
 from slgh.oracles.estimators import SamplingOracle, differences, query_value, select
-from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query
+from slgh.protocols import Answer, Array, Context, Conversation, Estimate, Leaves, Noise, Query, device_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +47,7 @@ class LocalDifferences(SamplingOracle):
         moved = xp.where(x + h <= high, x + h, x - h)
         h = moved - x  # as rounded
         h = xp.where(h == 0, xp.ones_like(h), h)
-        axes, at, center = xp.arange(d, device=device(x)), 0, None
+        axes, at, center = xp.arange(d, device=device_of(x)), 0, None
         parts, lost = [], xp.zeros_like(t)
         for m in ctx.chunks(d, d):
             chosen = axes[at : at + m, None] == axes

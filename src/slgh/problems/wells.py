@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from slgh import checks
 from slgh.problems.problem import Problem, SmoothedFunction, smoothed_problem
+from slgh.protocols import device_of
 
 
 class Wells(SmoothedFunction):
@@ -43,7 +44,7 @@ class Wells(SmoothedFunction):
     def _terms(self, x: Any, t: Any) -> tuple[Any, Any, Any]:
         """Return each well's value (..., n), offset (..., n, d) and variance (..., n)."""
         xp = array_namespace(x)
-        c, s, w = (xp.asarray(a, dtype=x.dtype, device=device(x)) for a in (self.c, self.s, self.w))
+        c, s, w = (xp.asarray(a, dtype=x.dtype, device=device_of(x)) for a in (self.c, self.s, self.w))
         z = x[..., None, :] - c
         v = s**2 + t[..., None] ** 2
         value = w * (s**2 / v) ** (x.shape[-1] / 2) * xp.exp(-(z * z).sum(axis=-1) / (2 * v))

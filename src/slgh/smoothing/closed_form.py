@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array
+from array_api_compat import array_namespace, is_array_api_obj, is_numpy_array
 from numpy.typing import NDArray
 
 from slgh.checks import ArgumentTypeError, ArgumentValueError
+from slgh.protocols import device_of
 from slgh.smoothing.bodies import Body, IndexRange, split_formula
 from slgh.smoothing.errors import NotInClosedForm
 from slgh.smoothing.formula import Formula
@@ -125,14 +126,14 @@ class Smoothed:
         xp = array_namespace(x)
         if type(t) is not type(x) and is_numpy_array(x) and is_array_api_obj(t) and not is_numpy_array(t):
             xp = array_namespace(t)
-            x = xp.asarray(x, device=device(t))
+            x = xp.asarray(x, device=device_of(t))
         if x.dtype != xp.float64 and x.dtype != xp.float32:
             if xp.isdtype(x.dtype, "complex floating"):
                 raise ArgumentTypeError(f"`x` must be real, got dtype {x.dtype}.")
             x = xp.astype(x, xp.float64)
         self._check(x)
         if type(t) is not type(x) or t.dtype != x.dtype:
-            t = xp.asarray(t, dtype=x.dtype, device=device(x))
+            t = xp.asarray(t, dtype=x.dtype, device=device_of(x))
         shape = tuple(x.shape[:-1])
         if tuple(t.shape) != shape:
             shape = np.broadcast_shapes(shape, tuple(t.shape))

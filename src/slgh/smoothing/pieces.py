@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
 
-from array_api_compat import device, is_jax_array
+from array_api_compat import is_jax_array
 
+from slgh.protocols import device_of
 from slgh.smoothing.bodies import Body, slices_of
 from slgh.smoothing.parse import DIMENSION
 from slgh.smoothing.rules import BodyInputs, Kind, Rule, broadcast_like
@@ -39,7 +40,7 @@ class Piece:
         """Return the arrays of the rule, (..., n). In a product, derivatives are multiplied by all other factors."""
         d = x.shape[-1]
         start, stop, slices = slices_of(self.body.indices, d)
-        index = xp.arange(start, stop, dtype=x.dtype, device=device(x)) if self.rule.indexed else None
+        index = xp.arange(start, stop, dtype=x.dtype, device=device_of(x)) if self.rule.indexed else None
         at = BodyInputs(xp=xp, z=[x[..., s] for s in slices], t=t[..., None], index=index, d=float(d))
         found = [None if a is None else broadcast_like(a, at.z[0]) for a in self.rule.evaluate(kind, at)]
         if self.body.product and kind != "value":

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from slgh import checks
@@ -88,12 +89,43 @@ class Tracing:
             return jnp.asarray(array, self.dtype)
 
 
+class Placement(NamedTuple):
+    """Devices or shardings of arrays."""
+
+    rows: Any
+    """For arrays with one row per problem."""
+    others: Any
+
+
+def _placements(x0: Array) -> tuple[Placement, Placement]:
+    """Return where results go, and where a loop computes. It is one device unless x0 (B, d) is divided along B.
+
+    A loop leaves shardings to XLA, also if the axes of the user's mesh are explicit, as those of `jax.make_mesh` are.
+    """
+    sharding = x0.sharding
+    if x0.ndim == 2 and isinstance(sharding, NamedSharding) and len(sharding.device_set) > 1:
+        spec: Any = PartitionSpec  # not typed in JAX
+        axis, mesh = next(iter(sharding.spec), None), sharding.mesh
+        if axis is not None:
+            own, inner = (
+                Placement(NamedSharding(each, spec(axis)), NamedSharding(each, spec()))
+                for each in (mesh, Mesh(mesh.devices, mesh.axis_names))
+            )
+            return own, inner
+    one = next(iter(x0.devices()))
+    return (Placement(one, one),) * 2
+
+
 def make_backend(x0: Array) -> JaxBackend:
     return JaxBackend(x0)
 
 
 class JaxBackend(NumpyBackend):
-    """JAX on x0's device. Only a compiled loop computes there. The Python loop uses NumPy, which is faster for it."""
+    """JAX on x0's device. Only a compiled loop computes there. The Python loop uses NumPy, which is faster for it.
+
+    If x0 (B, d) is sharded over devices along its first axis, so are all arrays with leading axis B, and XLA divides
+    the compiled loop among the devices. Nothing but the test if any problem still runs needs several of them.
+    """
 
     name = "jax"
     engine = "jax python loop"
@@ -108,16 +140,27 @@ class JaxBackend(NumpyBackend):
             )
         floating = jnp.issubdtype(x0.dtype, jnp.inexact)
         self.dtype = np.dtype(x0.dtype if floating else jnp.zeros(0).dtype)
-        self.device = next(iter(x0.devices()))
+        self.problems = x0.shape[0] if x0.ndim else 1
+        self.own, self.inner = _placements(x0)
 
     def read(self, x0: Any) -> NDArray[Any]:
         return np.asarray(x0).astype(self.dtype)
 
     def to_library(self, array: Any) -> Array:
-        with np.errstate(all="ignore"):
-            return jax.device_put(jnp.array(array), self.device)
+        return self._placed(array, self.own)
 
-    to_function = data = to_library
+    def to_loop(self, array: Any) -> Array:
+        return self._placed(array, self.inner)
+
+    to_function = data = to_loop
+
+    def _placed(self, array: Any, placement: Placement) -> Array:
+        """Copy an array to the devices, divided among them if it has one row per problem."""
+        with np.errstate(all="ignore"):
+            # An array of the host goes to its devices directly, since one of them may not have the memory for all of it.
+            array = np.array(array) if isinstance(array, np.ndarray) else jnp.array(array)
+        divided = array.ndim and array.shape[0] == self.problems
+        return jax.device_put(array, placement.rows if divided else placement.others)
 
     def guard_arguments(self, *arrays: Array) -> AbstractContextManager[None]:
         return NOTHING
@@ -126,7 +169,7 @@ class JaxBackend(NumpyBackend):
         return np.asarray(array)
 
     def noise(self, keys: Keys, d: int, sample_xi: Any, *, samples: int) -> NoiseSource:
-        return JaxHostNoise(jax.device_put(problem_keys(keys), self.device), d, self.dtype, sample_xi)
+        return JaxHostNoise(self._placed(problem_keys(keys), self.inner), d, self.dtype, sample_xi)
 
     def gradient(self, fun: Callable[..., Any], *, vectorized: bool) -> JaxGradient:
         return JaxGradient(fun, vectorized)

@@ -61,6 +61,8 @@ class NumpyBackend(Backend):
     def to_library(self, array: NDArray[Any]) -> NDArray[Any]:
         return array.copy()
 
+    to_loop = to_library
+
     def data(self, array: Any) -> NDArray[Any]:
         copy = np.array(array)
         copy.flags.writeable = False

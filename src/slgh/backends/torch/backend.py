@@ -113,6 +113,8 @@ class TorchBackend(Backend):
     def to_library(self, array: Any) -> Tensor:
         return array.clone() if isinstance(array, Tensor) else self.native(array)
 
+    to_loop = to_library
+
     def to_function(self, array: Tensor) -> Tensor:
         return array.clone() if _must_copy(array) else array
 
