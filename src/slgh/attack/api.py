@@ -47,6 +47,7 @@ from slgh.attack.result import (
 from slgh.backends import backend_of
 from slgh.engine.arguments import read_seed
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.shards import stored_files
 from slgh.engine.snapshot import saved_batch_size
 from slgh.method import Method
 from slgh.minimize import minimize
@@ -59,7 +60,6 @@ DEFAULT_QUERIES = 10_000
 FOREIGN_ARGUMENTS = {
     "max_evals": "evaluations are queries here; pass max_queries",
     "epsilon": "the largest distance of a success is called eps",
-    "device": "the attack runs where the images are, or where a PyTorch module is",
 } | dict.fromkeys(("fun", "x0", "data", "vectorized", "batched", "watch", "args"), "the attack says it to `minimize`")
 """Arguments of `minimize`, foolbox or ART that `attack` does not take, with the reason."""
 
@@ -88,6 +88,8 @@ def attack(
     model_batch_size: int | None = None,
     batch_size: int | None = None,
     seed: Any = None,
+    workers: Any = None,
+    device: Any = None,
     progress: bool = False,
     history: History = 1000,
     checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
@@ -142,8 +144,12 @@ def attack(
     model_batch_size
         Maximum number of images per call of the model. None: all points of all images that are attacked concurrently.
     batch_size
-        Number of images attacked concurrently. When one is finished, another takes its slot. None: all of them, and if
-        GPU memory runs out, half as many, and so on.
+        Number of images attacked concurrently, by each worker if there are `workers`. When one is finished, another
+        takes its slot. None: all of them, and if GPU memory runs out, half as many, and so on.
+    workers, device
+        Divide the images among processes, a cluster, or PyTorch devices, as in `slgh.minimize`. The model must be
+        picklable for processes. With `device`, it is copied to each of the devices. The queries before and after the
+        attack are made in this process.
     max_iter, max_seconds, seed, progress, history, checkpoint
         As in `slgh.minimize`; `seed` may hold one seed per image.
     **params
@@ -267,6 +273,8 @@ def attack(
                 vectorized=True,
                 batched=True,
                 watch=plan.watch,
+                workers=workers,
+                device=device,
                 progress=progress,
                 history=history,
                 max_evals=limits.max_evals,
@@ -313,4 +321,4 @@ def _saved_batch_size(checkpoint: Any) -> int | None:
         checkpoint = checkpoint.path
     if not isinstance(checkpoint, str | os.PathLike) or os.path.isdir(checkpoint):
         return None
-    return saved_batch_size(os.path.abspath(checkpoint))
+    return max(filter(None, map(saved_batch_size, stored_files(checkpoint))), default=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from typing import Any
 
 from slgh import checks
 from slgh.attack import attack as run_attack
@@ -13,15 +14,24 @@ from slgh.cli.attack_output import FinishedAttack, read_attack_output, report
 from slgh.cli.declaration import PASSED, values_of
 from slgh.cli.options import ATTACK_METHODS, AttackOptions
 from slgh.cli.parameters import read_parameters
+from slgh.cli.workers import SERVED, open_named
+from slgh.engine.shards import stored_files
 
 
 def attack(options: AttackOptions) -> int:
     """Attack the images, and print, write and draw the result."""
+    with open_named(options.workers) as workers:
+        return 0 if workers is SERVED else _attack(options, workers)
+
+
+def _attack(options: AttackOptions, workers: Any) -> int:
+    """Attack the images with these workers."""
     output = read_attack_output(options)
     checks.choice("method", options.method, list(ATTACK_METHODS))
     given = read_parameters(options, run_attack)
     arguments = {name: value for name, value in values_of(options, *PASSED).items() if value is not None}
-    resumed = options.run is not None and options.run.exists()  # then the file holds the seed
+    arguments.pop("workers", None)  # opened already
+    resumed = options.run is not None and bool(stored_files(options.run))  # then the files hold the seed
     if options.seed is None and not resumed:
         arguments["seed"] = secrets.randbits(32)
     notes = []
@@ -41,6 +51,7 @@ def attack(options: AttackOptions) -> int:
                 pixels=attacked.pixels,
                 outputs=attacked.outputs,
                 checkpoint=options.run,
+                workers=workers,
                 progress=output.shows_progress,
                 **arguments,
                 **params,

@@ -361,6 +361,14 @@ class AttackOptions(RunOptions, DataOptions):
     model_batch_size: int | None = option("N", "Images per call of the model.", ATTACKED, Role.ARGUMENT)
     batch_size: int | None = option("N", "Images attacked at the same time.", ATTACKED, Role.ARGUMENT)
     device: str | None = option("NAME", "Device of the network: cpu (the default) or cuda.", ATTACKED)
+    workers: int | str | None = option(
+        "N",
+        "Divide the images among N processes; -1: one per core. Or on a cluster: dask:ADDRESS, ray, ray:ADDRESS, or "
+        "mpi, under mpirun.",
+        ATTACKED,
+        Role.EXECUTION,
+        read=read_workers,
+    )
     method: str = option(
         "NAME",
         f"One of {', '.join(ATTACK_METHODS)}. auto needs no tuning, the others have the paper's parameters.",
