@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import pickle
 import re
 import sys
 import threading
@@ -199,7 +200,7 @@ class Ranks:
                 if (own[k].result.status == Status.INTERRUPTED).any() and call.stop is not None:
                     call.stop.set()
         except Exception as error:
-            failure = error
+            failure = _picklable(error)  # otherwise the other ranks would wait forever
         gathered = self.gather((own, failure))
         for rank, (_, raised) in enumerate(gathered):
             if raised is not None:
@@ -207,6 +208,15 @@ class Ranks:
                 raise raised
         for found, _ in gathered:
             yield from found.items()
+
+
+def _picklable(error: Exception) -> Exception:
+    """Return the exception or, if it cannot be sent to other processes, one with its text."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def read_ranks(workers: Any) -> Ranks | None:
@@ -393,6 +403,10 @@ def run_shards(solve: Solve, task: Task, config: RunConfig, division: Division, 
             stop.set()
             if interrupts.nested:
                 raise
+        except Exception as error:
+            if division.folder is not None:
+                error.add_note(f"slgh: the shards so far are saved in {str(division.folder)!r}.")
+            raise
     # After Ctrl-C, shards without a result end where they began, or at their last checkpoint.
     found |= {k: call(items[k]) for k in range(len(items)) if k not in found}
     return merge(config, [found[k] for k in range(len(items))], remark, time.monotonic() - begun)

@@ -62,7 +62,7 @@ class RunState(NamedTuple):
     def spread(self, all_rows: NDArray[Any], rows: NDArray[Any], *, in_place: bool = False) -> NDArray[Any]:
         """Return `all_rows` (B, ...) with the rows of the members replaced."""
         if self.members.size == all_rows.shape[0]:
-            return rows
+            return rows.copy() if in_place else rows  # a copy, since the next call in place overwrites it
         all_rows = all_rows if in_place else all_rows.copy()
         all_rows[self.members] = rows
         return all_rows

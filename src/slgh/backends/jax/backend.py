@@ -157,7 +157,7 @@ class JaxBackend(NumpyBackend):
     def _placed(self, array: Any, placement: Placement) -> Array:
         """Copy an array to the devices, divided among them if it has one row per problem."""
         with np.errstate(all="ignore"):
-            # An array of the host goes to its devices directly, since one of them may not have the memory for all of it.
+            # An array of the host goes to its devices directly: one of them may not have the memory for all of it.
             array = np.array(array) if isinstance(array, np.ndarray) else jnp.array(array)
         divided = array.ndim and array.shape[0] == self.problems
         return jax.device_put(array, placement.rows if divided else placement.others)
