@@ -32,7 +32,8 @@ def rugged(x: Any, *extra: Any) -> Any:
 
 def constrained(x: Any, *extra: Any) -> Any:
     """The same with a constraint on the sharding of the points."""
-    return rugged(jax.lax.with_sharding_constraint(x, DIVIDED), *extra)
+    lax: Any = jax.lax
+    return rugged(lax.with_sharding_constraint(x, DIVIDED), *extra)
 
 
 def is_divided(array: Any) -> bool:
@@ -53,7 +54,7 @@ def check_loops() -> list[int]:
                 checked.append(leaf.size)
         return after, *rest
 
-    WhileLoop.advance = checking  # type: ignore[method-assign]
+    WhileLoop.advance = checking  # type: ignore[method-assign,assignment]
     return checked
 
 

@@ -129,17 +129,24 @@ def minimize(
     workers
         Evaluate points in parallel: a number of processes (-1: all cores), an executor (of concurrent.futures, loky,
         MPI), a Dask Client, the module ray, a Ray ActorPool, a joblib.Parallel, a multiprocessing pool, or a callable
-        like map. A vectorized fun gets a chunk of the points per worker. None by default.
+        like map. A vectorized fun gets a chunk of the points per worker. None by default. With `batched`, and at least
+        4 problems per worker, each worker runs some of the problems from start to end, unless there is a `callback` or
+        `max_seconds`. Then everything that fun needs must be picklable for processes. Under torchrun, pass the module
+        torch.distributed or a process group: each rank runs some of the problems, and all get the result.
     parallel
         Number of evaluations that can run at the same time. "auto" and "scale_free" plan for it: they ask for about
         that many points at once, but in at least 20 rounds. If it is None, the default, it is the number of `workers`,
         or 1 if that is unknown. The result depends on `parallel`, and not on the workers: parallel=8 in one process
         gives the bits of a run with 8 workers. A run that is continued from a checkpoint keeps its number. Runs with
         gradients are not planned for it.
+    device
+        List of PyTorch devices that share the problems of a batch, with one thread each. Modules and tensors in fun and
+        `args` are copied to them. The result is where x0 is. None by default: x0's device. On JAX, shard x0 instead.
     retries
-        Maximum number of times that a point is evaluated again because its worker process died, 2 by default. Then the
-        run ends with an error, which names the point if slgh has started the process. On Ray it is the `max_retries` of
-        the tasks. Dask has settings of its own, and an executor that has lost a worker cannot go on.
+        Maximum number of times that a point (or some of the problems of a batch) is evaluated again because its worker
+        process died, 2 by default. Then the run ends with an error, which names the point if slgh has started the
+        process. On Ray it is the `max_retries` of the tasks. Dask has settings of its own, and an executor that has
+        lost a worker cannot go on.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
         its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
@@ -156,14 +163,15 @@ def minimize(
         value a problem ends with Status.NONFINITE.
     checkpoint
         File, or a `slgh.Checkpoint`. If it holds this run, the run is continued, with the same result bit for bit. x0,
-        data, bounds, seed and method must be the same. fun and args cannot be compared, and must be the same too. None
-        by default.
+        data, bounds, seed and method must be the same. fun and args cannot be compared, and must be the same too. If
+        the problems are divided among workers or devices, each part has a file in a folder with the suffix ".shards",
+        and any number of workers continues them. None by default.
     watch
         A `slgh.protocols.Watch`, which keeps more of the run than the lowest value, and may end a problem. fun then
         returns a tuple: the values, and further numbers that the watch gets at each iterate. None by default.
     batch_size
-        Maximum number of problems that run at the same time. When one has ended, another takes its place. The results
-        are the same, except that "auto" has no local searches then. None, the default: all problems.
+        Maximum number of problems that run at the same time, on each worker. When one has ended, another takes its
+        place. The results are the same, except that "auto" has no local searches then. None, the default: all problems.
     compiled
         If None, the default, the loop is compiled if possible: into a while_loop for JAX, into a graph on CUDA. fun is
         then called during compilation only, and must do the same work in every call. `result.engine` names the loop.
@@ -195,7 +203,8 @@ def minimize(
     Notes
     -----
     Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED. A loop over runs must therefore
-    check the status. fun is not called again, and evaluations in worker processes are killed. While a loop is being
+    check the status. fun is not called again, and evaluations in worker processes are killed. Problems of a batch that
+    such processes were running end at their last checkpoint, or where they began. While a loop is being
     compiled there is no result yet, and KeyboardInterrupt is raised. It is also raised in a run that was started by the
     fun of another run.
 
