@@ -41,7 +41,7 @@ def python_path() -> str:
 def start(*command: str, cwd: Path, **environment: str) -> str:
     """Run a command that can import the tests, and return what it prints."""
     given = {**os.environ, "PYTHONPATH": python_path(), **environment}
-    done = subprocess.run(command, env=given, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=given, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
