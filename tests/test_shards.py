@@ -252,7 +252,7 @@ def test_a_run_is_continued_with_another_number_of_workers(workers: int | None, 
     with pytest.raises(BrokenExecutor, match=r"ran the problems \d+ to \d+\. Make `fun` survive") as caught:
         run(2, die_always, args=(str(tmp_path),), checkpoint=checkpoint, retries=1)
     assert "saved in" in str(caught.value.__notes__)
-    files = sorted((tmp_path / "run.npz.shards").iterdir())
+    files = sorted((tmp_path / "run.npz.shards").glob("*.npz"))  # a worker may be killed while it writes another
     assert [file.name for file in files] == ["0-of-2.npz", "1-of-2.npz"]
     assert all(np.load(file)["a.status"].size == 20 for file in files)
     calls: list[int] = []
