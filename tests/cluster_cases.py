@@ -102,4 +102,4 @@ def run(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Resul
 
 def alone(workers: Any, fun: Any = waves_one_by_one, **options: Any) -> slgh.Result:
     """Do in this process the run that is planned for these workers."""
-    return run(None, fun, parallel=size_of(workers), **options)
+    return run(None, fun, parallel=size_of(workers) or 1, **options)

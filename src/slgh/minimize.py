@@ -250,7 +250,7 @@ def minimize(
         watch=watch,
         batch_size=batch_size,
         parallel=parallel,
-        workers=1 if batched else size_of(workers),
+        workers=None if batched else size_of(workers),
         params=dict(params),
     )
     closed = is_closed_form(fun)

@@ -87,8 +87,8 @@ class Arguments:
     watch: Watch | None = None
     batch_size: int | None = None
     parallel: int | None = None
-    workers: int = 1
-    """Number of workers, which is the default of `parallel`."""
+    workers: int | None = None
+    """Number of workers, which is the default of `parallel`. None if it is unknown."""
     asynchronous: bool = False
     shard: ShardOf | None = None
     """If the problems are a shard of a batch: the batch."""
@@ -134,7 +134,7 @@ def read_parallel(arguments: Arguments, method: str, saved: int | None) -> int:
     """Return the number of evaluations at the same time for which the run is planned. `saved`: that of a checkpoint."""
     parallel, planned = checks.plain(arguments.parallel), not arguments.batched and method in SCALE_FREE
     if parallel is None:
-        return (saved or arguments.workers) if planned else 1
+        return (saved or arguments.workers or 1) if planned else 1
     checks.count("parallel", parallel)
     if parallel > 1 and not planned:
         reason = "a batch has many points already" if arguments.batched else f"{method!r} has a fixed number of points"

@@ -77,14 +77,6 @@ def is_parallel(workers: Any) -> bool:
     return checks.plain(workers) not in (None, 1)
 
 
-def size_of(workers: Any) -> int:
-    """Return how many evaluations can run at the same time, 1 if it is unknown."""
-    workers = checks.plain(workers)
-    if isinstance(workers, int):
-        return os.cpu_count() or 1 if workers == -1 else max(1, workers)
-    return 1 if workers is None else as_engine(workers, 0).size or 1
-
-
 class Workers:
     """The workers of a run: a Mapper for each function, their number, and what happened to them.
 
@@ -117,11 +109,12 @@ def read_workers(workers: Any) -> Any:
     return workers
 
 
-def size_of(workers: Any) -> int:
-    """Return the number of workers. If it is unknown, it is the number of cores of this machine."""
+def size_of(workers: Any) -> int | None:
+    """Return how many evaluations can run at the same time, None if it is unknown."""
     workers = read_workers(workers)
-    size = workers if isinstance(workers, int) else as_engine(workers, retries=0).size
-    return size or os.cpu_count() or 1
+    if workers is None or isinstance(workers, int):
+        return workers or 1
+    return as_engine(workers, retries=0).size
 
 
 @contextmanager

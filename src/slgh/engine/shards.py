@@ -321,10 +321,13 @@ def divide(arguments: Arguments, workers: Any, devices: Sequence[Any]) -> Divisi
         count = stored
     elif spread:
         count = min(B, len(devices) if ranks is None else ranks.size)
-    elif is_parallel(workers) and not together and MIN_PROBLEMS_PER_WORKER * (size := size_of(workers)) <= B:
-        count = max(size, min(SHARDS_PER_WORKER * size, B // GOOD_SHARD_SIZE), -(-B // MAX_SHARD_SIZE))
-    else:
+    elif not is_parallel(workers) or together:
         return None
+    else:
+        size = size_of(workers) or os.cpu_count() or 1
+        if MIN_PROBLEMS_PER_WORKER * size > B:
+            return None
+        count = max(size, min(SHARDS_PER_WORKER * size, B // GOOD_SHARD_SIZE), -(-B // MAX_SHARD_SIZE))
     return Division(count, workers, ranks, devices, folder)
 
 
