@@ -89,6 +89,17 @@ class Spent(Exception):
     """The calls are spent."""
 
 
+def half_width(n: int) -> float:
+    """Return half the width of the box that holds the starts."""
+    return float(1.5 * n ** (1 / 3))
+
+
+def start_of(n: int, start: int) -> Any:
+    """Return a start, the same for all methods."""
+    width = half_width(n)
+    return np.random.default_rng([n, start]).uniform(-width, width, 3 * n)
+
+
 def by_slgh(f: Energy, x0: Any, width: float, seed: int, gradients: bool) -> None:
     """Run `auto` with its defaults."""
     calls, f.left = f.left, 10**9  # slgh limits itself
@@ -159,8 +170,7 @@ def jobs(starts: int) -> Iterator[Job]:
 
 def run_job(job: Job) -> float:
     """Return the lowest energy found."""
-    f, width = Energy(job.n, CALLS[job.gradients]), 1.5 * job.n ** (1 / 3)
-    x0 = np.random.default_rng([job.n, job.start]).uniform(-width, width, 3 * job.n)
+    f, width, x0 = Energy(job.n, CALLS[job.gradients]), half_width(job.n), start_of(job.n, job.start)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")

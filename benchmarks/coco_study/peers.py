@@ -85,7 +85,7 @@ def cma(
     from cma import CMAEvolutionStrategy
 
     for x, own_seed in starts(x0, lower, upper, seed):
-        options = _cma_options(lower, upper, own_seed, bounded=bounded, diagonal=diagonal)
+        options = cma_options(lower, upper, own_seed, bounded=bounded, diagonal=diagonal)
         strategy = CMAEvolutionStrategy(x, sigma0, options)
         while not strategy.stop():
             points = strategy.ask()
@@ -100,11 +100,12 @@ def bipop(
 
     begin = starts(x0, lower, upper, seed)
     while True:
-        options = _cma_options(lower, upper, seed, bounded=bounded, diagonal=False)
+        options = cma_options(lower, upper, seed, bounded=bounded, diagonal=False)
         fmin2(fun, lambda: next(begin)[0], sigma0, options, restarts=UNLIMITED, bipop=True)
 
 
-def _cma_options(lower: Array, upper: Array, seed: int, *, bounded: bool, diagonal: bool) -> dict[str, Any]:
+def cma_options(lower: Array, upper: Array, seed: int, *, bounded: bool, diagonal: bool) -> dict[str, Any]:
+    """Return pycma's options: silent, with a seed, bounded or not."""
     quiet = {"verbose": -9, "verb_log": 0, "seed": seed, "CMA_diagonal": diagonal}
     return quiet | ({"bounds": [list(lower), list(upper)]} if bounded else {})
 
