@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version as version_of
+from pathlib import Path
 
 import numpy as np
 from coco_study.table import table
@@ -24,6 +24,7 @@ from parallel_study.ranking import (
     speed_up,
 )
 
+PINNED = Path(__file__).parents[2] / "constraints.txt"
 LIBRARIES = ("numpy", "cma", "nevergrad", "optuna", "cmaes", "coco-experiment")
 
 HEAD = f"""# Parallel evaluations
@@ -43,8 +44,8 @@ call with m points takes ceil(m / W) rounds, as if W workers evaluated one point
 - **Rank by evaluations.** All methods are compared by the lowest f - fopt after n evaluations.
 - **Rank by rounds.** All methods have R = ceil(n / ({SPEED_UP} min(W, n/{LEAST_ROUNDS}))) rounds. In these slgh, told
   max_evals=n, must finish to reach its target. The peers may fill each round with W points, up to
-  R min(W, n/{LEAST_ROUNDS}) evaluations in total, which is 1.43 to 1.45 n. slgh stops after n, also if rounds are left. So
-  this comparison favors the peers.
+  R min(W, n/{LEAST_ROUNDS}) evaluations in total, which is 1.43 to 1.45 n. slgh stops after n, also if rounds are
+  left. So this comparison favors the peers.
 - **Ranks** are means over instances, then over functions. Values below 1e-8 tie. So do clusters within 1e-4 of the
   optimum. Only methods that have run on all problems of a cell are ranked in it. The last row is the mean over cells
   of the ranks among the methods that have run in all of them.
@@ -62,7 +63,8 @@ def page(found: Found) -> str:
     """Return the page."""
     versions = ["slgh"] if any(key[0] == "slgh" for key in found) else []
     minutes = sum(record.seconds for record in set(found.values())) / 60
-    libraries = ", ".join(f"{name} {version_of(name)}" for name in LIBRARIES)
+    pinned = dict(line.split("==") for line in PINNED.read_text().splitlines() if "==" in line)
+    libraries = ", ".join(f"{name} {pinned[name]}" for name in LIBRARIES)
     lines = [HEAD, f"The runs took {minutes:.0f} minutes of CPU time. Versions: {libraries}.", ""]
     for workers in WORKERS:
         lines += tables(found, cells(workers), versions, PEERS, lambda place: True)
