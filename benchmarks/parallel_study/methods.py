@@ -21,13 +21,7 @@ from parallel_study.rounds import Rounds
 
 def slgh(fun: Rounds, problem: Problem, budget: int) -> None:
     """slgh with its defaults and `parallel=W`."""
-    import inspect
-
-    from slgh import minimize
-
-    keywords: Any = {"vectorized": True}
-    if "parallel" in inspect.signature(minimize).parameters:  # development only
-        keywords["parallel"] = fun.workers
+    keywords: dict[str, Any] = {"parallel": fun.workers, "vectorized": True}
     peers.slgh(fun, problem.x0, problem.lower, problem.upper, budget, problem.seed, **keywords)
 
 

@@ -58,7 +58,7 @@ def contests(
             for name in PEERS
             if name in names and all((name, cell.workers, place, cell.budget) in found for place in places)
         )
-        if places and len(peers) + len(versions) > 1:
+        if places and (peers or versions):
             contests.append(Contest(cell=cell, places=places, peers=peers))
     return contests
 
