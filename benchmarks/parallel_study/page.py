@@ -83,11 +83,13 @@ def tables(
     if not shown:
         return [f"W = {workers}: no records.", ""]
     lines = [*speed_up_table(found, shown, versions)] if versions else []
-    lines += rank_table(found, shown, entrants, ROUNDS, f"Mean rank by rounds, W = {workers}")
-    lines += rank_table(found, shown, entrants, EVALUATIONS, f"Mean rank by evaluations, W = {workers}")
+    if ranked := [contest for contest in shown if contest.peers]:
+        lines += rank_table(found, ranked, entrants, ROUNDS, f"Mean rank by rounds, W = {workers}")
+        lines += rank_table(found, ranked, entrants, EVALUATIONS, f"Mean rank by evaluations, W = {workers}")
     for version in versions:
-        if both := contests(found, chosen, [(version, workers), (version, 1)], names, keep):
-            lines += loss_table(found, both, version)
+        both = contests(found, chosen, [(version, workers), (version, 1)], names, keep)
+        if ranked := [contest for contest in both if contest.peers]:
+            lines += loss_table(found, ranked, version)
     return lines
 
 
