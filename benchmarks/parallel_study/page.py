@@ -45,7 +45,7 @@ call with m points takes ceil(m / W) rounds, as if W workers evaluated one point
 - **Rank by rounds.** All methods have R = ceil(n / ({SPEED_UP} min(W, n/{LEAST_ROUNDS}))) rounds. In these slgh, told
   max_evals=n, must finish to reach its target. The peers may fill each round with W points, up to
   R min(W, n/{LEAST_ROUNDS}) evaluations in total, which is 1.43 to 1.45 n. slgh stops after n, also if rounds are
-  left. So this comparison favors the peers.
+  left, so this comparison favors the peers. If it takes more rounds, its value after R rounds counts.
 - **Ranks** are means over instances, then over functions. Values below 1e-8 tie. So do clusters within 1e-4 of the
   optimum. Only methods that have run on all problems of a cell are ranked in it. The last row is the mean over cells
   of the ranks among the methods that have run in all of them.

@@ -31,8 +31,8 @@ class Rounds:
     Parameters
     ----------
     budgets
-        Budgets in evaluations. A run ends when it has used what the largest of them allows, or found the optimum. If
-        None, it never ends, because the method limits itself.
+        Budgets in evaluations. A run ends when the largest of them is used in both comparisons, by evaluations and by
+        rounds, or when the optimum is found. If None, it never ends, because the method limits itself.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Rounds:
         if self.budgets is None:
             return False
         n = max(self.budgets)
-        in_time = self.rounds < rounds_allowed(n, self.workers) and self.evaluations < evaluations_allowed(
-            n, self.workers
-        )
-        return self.steps[-1].gap <= PRECISION or (self.evaluations >= n and not in_time)
+        rounds, evaluations = rounds_allowed(n, self.workers), evaluations_allowed(n, self.workers)
+        by_evaluations = self.evaluations >= n
+        by_rounds = self.rounds >= rounds or self.evaluations >= evaluations
+        return self.steps[-1].gap <= PRECISION or (by_evaluations and by_rounds)
 
     def after(self, evaluations: float, rounds: float = math.inf) -> float:
         """Return the lowest f - fopt after so many evaluations and rounds, whichever end first."""
