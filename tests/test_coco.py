@@ -250,8 +250,8 @@ def test_jobs_are_one_for_all_budgets_or_one_for_each() -> None:
     assert [job.budgets for job in of["cma"]] == [(16000, 80000)] * 24
     assert [job.budgets for job in of["slgh"]] == [(16000,), (80000,)] * 24
     linear = Cell(suite="bbob-largescale", d=640, budgets=(100,), linear=True)
-    quadratic = {"cma", "cma-bipop", "cobyqa"}
-    assert {job.method.name for job in jobs_of([linear], METHODS.values(), [6])} == set(METHODS) - quadratic
+    quadratic, slow = {"cma", "cma-bipop", "cobyqa"}, {"nevergrad"}
+    assert {job.method.name for job in jobs_of([linear], METHODS.values(), [6])} == set(METHODS) - quadratic - slow
 
 
 @pytest.mark.parametrize(("d", "budgets"), [(2, (40, 20_000)), (20, (400, 20_000)), (40, (800,)), (160, ())])
@@ -342,8 +342,10 @@ def test_the_page_follows_from_the_records_alone(full: list[Record], tmp_path: P
     assert "instances 9 and 10\n" not in first, "they were not run"
     assert "Left out because incomplete: de at 20-D, 100 d (1 of 39 problems)." in first
     assert "lbfgsb: 72 records with other settings are left out." in first
-    assert "| functions | 13 |" in first
-    assert "| functions | 11 |" in first
+    columns = first.split("## Mean rank, test functions\n\n")[1].splitlines()
+    assert columns[0].endswith("| functions |")
+    assert columns[2].endswith("| 13 |")
+    assert "| 11 |\n" in first
 
 
 def test_a_column_compares_only_who_was_run_on_all_problems(full: list[Record]) -> None:
