@@ -111,8 +111,8 @@ def minimize(
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
     start
-        Start in a search space: a tree of values. Names that are missing or None are in the middle of their range. None,
-        the default: all are.
+        Start in a search space: a tree of values. Names that are missing or None are in the middle of their range.
+        None, the default: all are.
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.

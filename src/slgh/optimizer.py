@@ -250,8 +250,9 @@ class Optimizer:
         Parameters
         ----------
         points
-            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, they may be some of them, in any order.
-            Equal points get their values in the order of `ask`. The iteration ends when all its points have values.
+            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, they may be
+            some of them, in any order. Equal points get their values in the order of `ask`. The iteration ends when all
+            its points have values.
         values
             Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
             failed.
@@ -348,9 +349,10 @@ class Optimizer:
             while free and free[0] in request.answers.received:
                 free.pop(0)
             if not free:
+                shown = np.array2string(point, threshold=6) if self._space is None else point
                 raise ArgumentValueError(
                     "`points` must be points that `ask` has returned, unchanged, each with one value; "
-                    f"got {point if self._space else np.array2string(point, threshold=6)}, which {'has a value' if free == [] else 'is not one'}."
+                    f"got {shown}, which {'has a value' if free == [] else 'is not one'}."
                 )
             found.append(free.pop(0))
         return found

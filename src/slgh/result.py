@@ -108,12 +108,12 @@ class Result(OptimizeResult):
             return str(value.name)
         if name == "seed" and isinstance(value, list):
             return str(value) if len(value) <= 2 * EDGE else f"{len(value)} seeds, one per problem"
+        if name == "x" and "z" in self:
+            return tree(value)
         if name == "x" and len(shape) == 1:
             return vector(value)
         if name == "x":
             return f"array of shape {tuple(shape)}"
-        if name == "x" and self.get("z") is not None:
-            return tree(value)
         if not shape:
             return scalar(value)
         if name == "status":

@@ -37,7 +37,12 @@ def is_tree_of_parameters(tree: Any) -> bool:
         return any(map(is_tree_of_parameters, tree.values()))
     if isinstance(tree, list | tuple):
         return any(map(is_tree_of_parameters, tree))
-    return isinstance(tree, Parameter)
+    return isinstance(tree, Parameter) or _is_class(tree)
+
+
+def _is_class(leaf: Any) -> bool:
+    """Return True for a class such as `Float` where Float(low, high) was meant."""
+    return isinstance(leaf, type) and issubclass(leaf, Parameter)
 
 
 def _children(tree: Any, path: str) -> Iterator[tuple[Any, str, Any]]:
@@ -76,7 +81,7 @@ class Space:
     """
 
     def __init__(self, tree: Any) -> None:
-        self.tree = tree.tree if isinstance(tree, Space) else tree
+        self.tree: Any = tree.tree if isinstance(tree, Space) else tree
         self._slots: list[Slot] = []
         self._collect(self.tree, "", frozenset())
         if not self._slots:
@@ -96,9 +101,9 @@ class Space:
             self._slots.append(Slot(path or "x", tree, begin, begin + tree.size))
         elif isinstance(tree, Space):
             raise ArgumentTypeError(f"`{path}` must be a parameter, got a Space. Pass its `tree`.")
-        elif isinstance(tree, type) and issubclass(tree, Parameter):
+        elif _is_class(tree):
             raise ArgumentTypeError(
-                f"`{path or 'space'}` must be a parameter, got the class. Write {tree.__name__}(...)."
+                f"`{path or 'space'}` must be a parameter, got its class. Write {tree.__name__}(...)."
             )
         elif isinstance(tree, dict | list | tuple):
             if id(tree) in above:
