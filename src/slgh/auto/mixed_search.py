@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
 from slgh.auto.local_search import LocalMinimum, SearchRegion, local_search
-from slgh.auto.wide_search import FIRST_RADIUS, HOP_RADIUS, MAX_VARIABLES, wide_search
+from slgh.auto.wide_search import FIRST_RADIUS, MAX_VARIABLES, wide_search
 from slgh.space import Categorical, Parameter, Space
 from slgh.space.tree import Slot
 
@@ -48,6 +48,9 @@ RANDOM_EVERY = 4
 
 MAX_REDRAWS = 100
 """The search ends if this many kicks in a row lead to known points: nearly all points are known."""
+
+
+KICKREF = False
 
 
 class Spent(Exception):
@@ -147,22 +150,23 @@ class _MixedSearch:
             if z is None:
                 return
             fun = (yield from self.evaluate(z[None]))[0]
-            found = yield from self.descend(Found(z, float(fun)), incumbent=base)
+            found = yield from self.descend(Found(z, float(fun)))
             if found.fun <= base.fun:
                 base = found
 
-    def descend(self, now: Found, *, first: bool = False, incumbent: Found | None = None) -> Evaluating[Found]:
-        """Return a point that neither models nor neighboring values improve."""
-        most = min(int(MODEL_SHARE * self.left), MODEL_EVALS_PER_VARIABLE * (self.ordered.size + 1))
-        radius = FIRST_RADIUS if first else HOP_RADIUS
-        now = yield from self.models(now, self.ordered, most, radius, incumbent)
+    def descend(self, now: Found, *, first: bool = False) -> Evaluating[Found]:
+        """Return a point that neither neighboring values nor models of the real variables improve."""
+        if first:
+            most = min(int(MODEL_SHARE * self.left), MODEL_EVALS_PER_VARIABLE * (self.ordered.size + 1))
+            now = yield from self.models(now, self.ordered, most, FIRST_RADIUS)
+        refines = first
         while True:
             before = now.fun
             now = yield from self.neighborhood(now)
-            if first or now.fun < before:
+            if refines or now.fun < before:
                 most = REFINE_EVALS_PER_VARIABLE * (self.real.size + 1)
                 now = yield from self.models(now, self.real, most, REFINE_RADIUS)
-            first = False
+            refines = KICKREF
             if not now.fun < before:
                 return now
 
