@@ -92,4 +92,4 @@ def largest_probabilities(z: Floats, t: Floats) -> Floats:
     below = np.stack([reflected_cdf(s, a, b) for a, b in zip(z.tolist(), t.tolist(), strict=True)])
     density = np.stack([reflected_density(s, a, b) for a, b in zip(z.tolist(), t.tolist(), strict=True)])
     others = np.stack([np.prod(np.delete(below, i, axis=0), axis=0) for i in range(k)])
-    return np.clip((density * others) @ w, 0.0, 1.0)
+    return np.asarray(np.clip((density * others) @ w, 0.0, 1.0))
