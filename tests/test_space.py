@@ -337,7 +337,7 @@ def test_samples_reach_the_neighboring_cells_at_any_t() -> None:
         t=1e-6,
         widths=np.ones(2),
         box=Box(np.zeros(2), np.ones(2)),
-        dtype=np.dtype(float),
+        dtype=np.dtype(np.float64),
         cells=cells,
     )
     search = covariance_homotopy(
