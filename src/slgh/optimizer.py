@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.checks import ArgumentValueError, NonfiniteError, count
+from slgh.checks import ArgumentTypeError, ArgumentValueError, NonfiniteError, count, show
 from slgh.engine.arguments import Arguments
 from slgh.engine.arrivals import CLOSED, Arrivals, Place, may_close, order_of_points
 from slgh.engine.bad_values import BadValuePolicy, mark_bad
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import REACHED, Evaluate
+from slgh.engine.search_space import read_space
 from slgh.engine.snapshot import Snapshot, read_meta
 from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
 from slgh.minimize import make_run
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.result import Result
+from slgh.space import Space
 
 
 def _snapshot_of(state: dict[str, Any]) -> Snapshot:
@@ -38,7 +40,7 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, parallel
+    x0, method, bounds, start, batched, max_evals, max_iter, max_seconds, target, seed, parallel
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -77,6 +79,7 @@ class Optimizer:
         method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
         bounds: Any = None,
+        start: Any = None,
         batched: bool = False,
         gradients: bool = False,
         max_evals: int | None = None,
@@ -93,6 +96,13 @@ class Optimizer:
         asynchronous: bool = False,
         **params: Unpack[MethodParameters],
     ) -> None:
+        space = read_space(x0, start, bounds=bounds, batched=batched, gradients=gradients)
+        if space is not None and asynchronous:
+            raise ArgumentValueError(
+                "`asynchronous` is not possible with a search space. Leave it out, or pass bounds."
+            )
+        if space is not None:
+            x0, bounds = space.encode_start(start), space.bounds
         arguments = Arguments(
             x0=x0,
             method=method,
@@ -108,6 +118,7 @@ class Optimizer:
             checkpoint=checkpoint,
             parallel=parallel,
             asynchronous=asynchronous,
+            space=space,
             params=dict(params),
         )
         self._begin(arguments, ObjectiveTraits(gradient=gradients))
@@ -236,6 +247,8 @@ class Optimizer:
     def ask(self, n: int | None = None) -> Any:
         """Return points to evaluate, (n, d), batched (B, n, d) for the active problems.
 
+        In a search space it is a list of n trees of values.
+
         Parameters
         ----------
         n
@@ -261,7 +274,8 @@ class Optimizer:
         at = self._without_value() if n is None else self._unasked()[:n]
         self._last = at
         self._out.update((self._number, i) for i in at)
-        return self._backend.to_library(self._some(points[0], at))
+        some = self._some(points[0], at)
+        return self._backend.to_library(some) if self._space is None else [self._space.decode(z) for z in some]
 
     def _ask_asynchronously(self, arrivals: Arrivals, n: int) -> Any:
         """Return at most n points (n, d). If the current request has none left, close it and go on if possible."""
@@ -291,9 +305,10 @@ class Optimizer:
         Parameters
         ----------
         points
-            Points that `ask` has returned, unchanged. For a single problem, they may be some of them, in any order.
-            Equal points get their values in the order of `ask`. The iteration ends when all its points have values. An
-            asynchronous run also takes the points of closed iterations, and after its end ignores all of them.
+            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, they may be
+            some of them, in any order. Equal points get their values in the order of `ask`. The iteration ends when all
+            its points have values. An asynchronous run also takes the points of closed iterations, and after its end
+            ignores all of them.
         values
             Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
             failed.
@@ -302,8 +317,11 @@ class Optimizer:
             return
         request, backend, batched = self._pending(), self._backend, self._run.config.batched
         query = request.query
-        given = backend.host(backend.real(points, "points"))
         all_points = backend.host(query.points if batched else query.points[0])
+        if self._space is None:
+            given = self._read_points(points)
+        else:  # the relaxed points of the trees; those of equal values are interchangeable
+            given = all_points[[i for _, i in self._find(points)]]
         complete = (batched or not request.answers.received) and np.array_equal(given, all_points)
         if not complete and (batched or given.ndim != 2 or given.shape[1] != all_points.shape[1]):
             raise ArgumentValueError("`points` must be those of the last `ask`, unchanged.")
@@ -311,7 +329,7 @@ class Optimizer:
         if complete and self._run.arrivals is None:
             self._advance(array if batched else array[None])
             return
-        places = self._find(given)
+        places = self._find(points)
         with Interrupts() as interrupts:
             for place, value in zip(places, array, strict=True):
                 if self._request is not None:  # late values are of no use after the end
@@ -378,8 +396,16 @@ class Optimizer:
             raise ArgumentValueError("`abandon` is for a single problem. A batch is asked for at once.")
         if self._run.arrivals is not None and self._request is None:
             return
-        backend = self._backend
-        self._out.difference_update(self._find(backend.host(backend.real(points, "points"))))
+        self._out.difference_update(self._find(points))
+
+    @property
+    def _space(self) -> Space | None:
+        """Search space of the run, if there is one."""
+        return self._run.config.space
+
+    def _read_points(self, points: Any) -> NDArray[Any]:
+        """Return points on the host."""
+        return np.asarray(self._backend.host(self._backend.real(points, "points")))
 
     def replay(self, arrivals: Any, fun: Callable[[Any], Any]) -> Result:
         """Repeat an asynchronous run from its log, and return the Result, which is the same bit for bit.
@@ -447,20 +473,35 @@ class Optimizer:
         points, number = self._backend.host(self._pending().query.points[0]), self._number
         yield from (((number, i), points[i]) for i in self._without_value())
 
-    def _find(self, points: NDArray[Any]) -> list[Place]:
+    def _find(self, points: Any) -> list[Place]:
         """Return which points without a value these are. Raise if one is foreign, or has a value."""
-        places: dict[bytes, list[Place]] = {}
+        space = self._space
+        if space is None:
+            return self._find_keys(self._read_points(points), lambda p: np.ascontiguousarray(p).tobytes(), lambda p: p)
+        if not isinstance(points, list | tuple):
+            raise ArgumentTypeError(f"`points` must be a list of trees that `ask` has returned, got {show(points)}.")
+        return self._find_keys(points, space.key, space.decode)
+
+    def _find_keys(
+        self, points: Any, key: Callable[[Any], Hashable], as_given: Callable[[NDArray[Any]], Any]
+    ) -> list[Place]:
+        """Return which points without a value have the keys of `points`.
+
+        `as_given` converts a point of a request to the form that `points` have.
+        """
+        places: dict[Hashable, list[Place]] = {}
         # Of equal points, those that are out come first.
         for place, point in sorted(self._waiting(), key=lambda waiting: waiting[0] not in self._out):
-            places.setdefault(point.tobytes(), []).append(place)
-        known = {point.tobytes() for point in self._backend.host(self._pending().query.points[0])}
+            places.setdefault(key(as_given(point)), []).append(place)
+        known = {key(as_given(point)) for point in self._backend.host(self._pending().query.points[0])}
         found = []
         for point in points:
-            name = np.ascontiguousarray(point).tobytes()
+            name = key(point)
             if not places.get(name):
+                shown = np.array2string(point, threshold=6) if self._space is None else point
                 raise ArgumentValueError(
                     "`points` must be points that `ask` has returned, unchanged, each with one value; got "
-                    f"{np.array2string(point, threshold=6)}, which {'has a value' if name in known else 'is not one'}."
+                    f"{shown}, which {'has a value' if name in known else 'is not one'}."
                 )
             found.append(places[name].pop(0))
         return found
