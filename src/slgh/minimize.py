@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from slgh.auto import defaults
+from slgh.auto.constrained import ConstrainedPortfolio
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
 from slgh.checks import count
@@ -42,6 +43,8 @@ def minimize(
     data: Any = None,
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
     bounds: Any = None,
+    constraints: Any = (),
+    feasibility_tol: float | None = None,
     vectorized: bool = False,
     batched: bool = False,
     max_evals: int | None = None,
@@ -106,6 +109,14 @@ def minimize(
     bounds
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
+    constraints
+        A scipy LinearConstraint or NonlinearConstraint, a dictionary {"type": "ineq" or "eq", "fun": ...} as in SciPy,
+        or a list of these, for a single problem of "auto" with NumPy arrays. One evaluation is fun and all constraints
+        at a point, which may be infeasible. A point where a constraint is NaN is infeasible. x is the feasible point
+        with the lowest fun, or the least infeasible point with Status.INFEASIBLE. `result.maxcv` is its largest
+        violation. Empty by default.
+    feasibility_tol
+        Largest violation of a feasible point, sqrt(eps) by default (1.5e-8 in double precision), as in SciPy's COBYQA.
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.
@@ -227,6 +238,8 @@ def minimize(
         sample_xi=sample_xi,
         data=data,
         bounds=bounds,
+        constraints=constraints,
+        feasibility_tol=feasibility_tol,
         batched=batched,
         limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
         seed=seed,
@@ -255,6 +268,7 @@ def minimize(
         batched=batched,
         differentiate=run.config.step.method.oracle.asks == "gradients",
         watched=watch is not None,
+        constraints=run.config.constraints,
     )
     return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
 
@@ -277,7 +291,8 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | No
         saver=saver,
         progress=arguments.progress,
     )
-    return Run(config, recorder, Portfolio(config) if config.phases else None, found)
+    strategy = ConstrainedPortfolio if config.constraints is not None else Portfolio
+    return Run(config, recorder, strategy(config) if config.phases else None, found)
 
 
 def drive(

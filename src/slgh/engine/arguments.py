@@ -32,6 +32,7 @@ OTHER_NAMES = {
     "budget": "max_evals",
     "rng": "seed",
     "random_state": "seed",
+    "constraint": "constraints",
     "disp": "progress",
     "verbose": "progress",
     "n_jobs": "workers",
@@ -46,7 +47,6 @@ NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
     "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
     "hess": "no method uses second derivatives",
-    "constraints": "only bounds are supported",
 }
 """Arguments of SciPy that slgh does not have, with the reason."""
 
@@ -75,6 +75,8 @@ class Arguments:
     parallel: int | None = None
     workers: int = 1
     """Number of workers, which is the default of `parallel`."""
+    constraints: Any = ()
+    feasibility_tol: float | None = None
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:
