@@ -47,7 +47,11 @@ def slgh(watched: Watched, x0: Floats, seed: int) -> dict[str, Any]:
         history=0,
     )
     violation = problem.violation(result.x)
-    return {"success": bool(result.success), "violation": violation, "wrong": bool(result.success) > (violation <= FEASIBLE)}
+    return {
+        "success": bool(result.success),
+        "violation": violation,
+        "wrong": bool(result.success) > (violation <= FEASIBLE),
+    }
 
 
 def cobyqa(watched: Watched, x0: Floats, seed: int) -> dict[str, Any]:

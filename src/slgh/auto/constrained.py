@@ -39,6 +39,9 @@ SMALLEST_HOP, LARGEST_HOP = 0.02, 1.0
 HOMOTOPY_SHARE = 0.4
 """Maximum share of the evaluations left for a covariance homotopy and the search that follows it."""
 
+EXPECTED_ITERATIONS = 50
+"""The first covariance homotopy counts as this many iterations more, so that local searches come before it."""
+
 MAX_DOUBLINGS = 3
 """Maximum number of times that the samples of the covariance homotopies double."""
 
@@ -96,6 +99,8 @@ class ConstrainedPortfolio(Phases):
         if "restarts" not in self.enabled:
             kinds = [Kind.HOMOTOPY] if "covariance" in self.enabled else []
         used, credit, count = dict.fromkeys(kinds, 1.0), dict.fromkeys(kinds, 1.0), dict.fromkeys(kinds, 0)
+        if Kind.HOMOTOPY in kinds:
+            used[Kind.HOMOTOPY] = float(EXPECTED_ITERATIONS * self._samples(0))
         self.restarting = True
         before, idle = self.incumbent(run), 0
         while kinds and self.left > 0 and idle < len(kinds):
@@ -139,7 +144,9 @@ class ConstrainedPortfolio(Phases):
         x, fun, violation = self.best
         return self._end_phase(run, PhaseOutcome("restarts", x, fun, error=violation))
 
-    def search(self, run: Run, x: NDArray[Any], *, radius: float | None = None) -> Generator[Request, Any, PhaseOutcome]:
+    def search(
+        self, run: Run, x: NDArray[Any], *, radius: float | None = None
+    ) -> Generator[Request, Any, PhaseOutcome]:
         """Search locally from x."""
         target = self._target()
         objective = ConstrainedObjective(self.region(x), self.left, self.constraints, gradients=run.has_gradients)
@@ -162,7 +169,7 @@ class ConstrainedPortfolio(Phases):
         """Run the n-th covariance homotopy on an exact penalty, from x and t1."""
         config = self.config
         space = SampleSpace(x=x, t=self.t1, widths=config.widths.astype(float), box=config.box, dtype=config.dtype)
-        samples = max(default_samples(x.size), self.width) * 2 ** min(1 + n, MAX_DOUBLINGS)
+        samples = self._samples(n)
         evals = max(int(HOMOTOPY_SHARE * self.left), min(self.left, 10 * samples))
         nothing = Incumbent(x, np.inf, False)
         rng = self.rng(COVARIANCE_STREAM)
@@ -175,6 +182,10 @@ class ConstrainedPortfolio(Phases):
 
         self.phase = "covariance"
         return (yield from self._run_phase(run, phase(), "covariance"))
+
+    def _samples(self, n: int) -> int:
+        """Return the number of samples of the n-th covariance homotopy."""
+        return max(default_samples(self.x0.size), self.width) * int(2 ** min(1 + n, MAX_DOUBLINGS))
 
     def record(self, run: Run, evaluation: Evaluation, answer: NDArray[Any]) -> None:
         """Record the answer to an evaluation, and keep the best point."""

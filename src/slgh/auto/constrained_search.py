@@ -215,7 +215,7 @@ def constrained_search(
             now = new
             if scales.differs(current := _Scales(slopes, now.rows)):
                 B = B * (scales.all[0] / current.all[0])
-                scales, price = current, FIRST_PRICE
+                scales, price, fresh = current, FIRST_PRICE, True
                 now = scales.point(now.z, now.x, now.rows)
                 low, high = now.rows.low / scales.all[1:], now.rows.high / scales.all[1:]
             if ratio < 0.25:

@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     @property
     def violations(self) -> Floats:
         """Largest violation at each point (n,), infinite if a constraint is NaN there."""
-        return np.max(excess(self.c, self.low, self.high), axis=1, initial=0.0)
+        return np.asarray(np.max(excess(self.c, self.low, self.high), axis=1, initial=0.0))
 
 
 def excess(c: Floats, low: Floats, high: Floats) -> Floats:
@@ -188,6 +188,9 @@ def _read_linear(constraint: LinearConstraint, d: int) -> tuple[Floats, Floats, 
 
 def _read_nonlinear(constraint: Any) -> NonlinearFunction:
     """Return a nonlinear constraint, from SciPy's class or dictionary."""
+    fun: Any
+    jac: Any
+    args: tuple[Any, ...]
     if isinstance(constraint, NonlinearConstraint):
         _refuse_keep_feasible(constraint.keep_feasible)
         fun, jac, args = constraint.fun, constraint.jac, ()
