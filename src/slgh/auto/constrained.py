@@ -27,7 +27,7 @@ from slgh.engine.run import Run
 CREDIT_GROWTH, CREDIT_DECAY = 2.0, 0.7
 """Factors of the credit of a kind that has found a better point, or has not, as in `restarts`."""
 
-MAX_CREDIT = 4.0
+MAX_CREDIT = 2.0
 """Maximum credit of a kind, relative to one that has found nothing."""
 
 MIN_GAIN = 1e-7
@@ -39,7 +39,7 @@ SMALLEST_HOP, LARGEST_HOP = 0.02, 1.0
 HOMOTOPY_SHARE = 0.4
 """Maximum share of the evaluations left for a covariance homotopy and the search that follows it."""
 
-EXPECTED_ITERATIONS = 50
+EXPECTED_ITERATIONS = 20
 """The first covariance homotopy counts as this many iterations more, so that local searches come before it."""
 
 MAX_DOUBLINGS = 3
