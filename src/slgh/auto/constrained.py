@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slgh import checks
 from slgh.auto.constrained_search import ConstrainedObjective, Target, constrained_search
 from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy, default_samples
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
@@ -73,6 +74,7 @@ class ConstrainedPortfolio(Phases):
         assert config.constraints is not None
         self.constraints = config.constraints
         self.best = Best(self.x0, np.nan, np.inf)
+        self._count_of_constraints: int | None = None
 
     @property
     def feasible(self) -> bool:
@@ -194,6 +196,11 @@ class ConstrainedPortfolio(Phases):
             run.record(points, answer, is_step=is_step)
             return
         rows = self.constraints.rows(answer, points)
+        known, self._count_of_constraints = self._count_of_constraints, len(rows.low)
+        if known not in (None, len(rows.low)):
+            raise checks.ArgumentValueError(
+                f"`constraints` must return the same number of values at all points, got {[known, len(rows.low)]}."
+            )
         violations = rows.violations
         feasible = violations <= self.constraints.tolerance
         usable = np.isfinite(rows.f) & np.isfinite(violations)

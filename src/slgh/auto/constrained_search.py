@@ -54,6 +54,9 @@ RESCALE = 30.0
 HOPELESS = 3.0
 """A feasible search ends if this many times the predicted gain would not bring it below the incumbent."""
 
+NEAR_BOUND = 0.9
+"""Share of the way to a bound that is left after a bad value there."""
+
 MIN_STEPS = 6
 """Minimum number of steps before a search is found hopeless."""
 
@@ -202,6 +205,10 @@ def constrained_search(
                 if bent_ratio > max(ratio, 1e-4):
                     new, ratio, step = second, bent_ratio, bent
             length = float(np.abs(step).max())
+            if not np.isfinite(new.f + new.c.sum()):
+                # f may be undefined on a bound, such as log(0). The search then stays away from it.
+                z_low = np.where(new.z <= z_low, now.z + NEAR_BOUND * (z_low - now.z), z_low)
+                z_high = np.where(new.z >= z_high, now.z + NEAR_BOUND * (z_high - now.z), z_high)
             if not ratio > 1e-4:
                 delta = 0.3 * min(delta, length)
                 continue

@@ -176,13 +176,7 @@ def _read_linear(constraint: LinearConstraint, d: int) -> tuple[Floats, Floats, 
     if not np.isfinite(A).all():
         raise ArgumentValueError(f"`constraints` must have a finite matrix, got {A[~np.isfinite(A)][0]}.")
     low, high = _read_sides(constraint.lb, constraint.ub)
-    try:
-        low, high = (np.broadcast_to(side, A.shape[:1]) for side in (low, high))
-    except ValueError:
-        raise ArgumentValueError(
-            f"`constraints` must have one bound per row of the matrix (expected {len(A)}); "
-            f"got shapes {low.shape} and {high.shape}."
-        ) from None
+    low, high = (np.broadcast_to(side, A.shape[:1]) for side in (low, high))  # SciPy has checked the shapes
     return A, low, high
 
 
