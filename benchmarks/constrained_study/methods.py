@@ -14,6 +14,10 @@ from constrained_study.watched import FEASIBLE, Spent, Watched
 UNLIMITED = 10**6
 """More iterations, evaluations or restarts than any budget allows."""
 
+COBYQA_ITERATIONS = 10_000
+"""Maximum number of iterations of COBYQA before it is restarted, twice as many as the largest budget. On g21 it can
+iterate without end at points that it has evaluated before."""
+
 BUDGETS = (1000, 5000)
 """Evaluations at which the methods are compared."""
 
@@ -59,7 +63,7 @@ def cobyqa(watched: Watched, x0: Floats, seed: int) -> dict[str, Any]:
     from scipy.optimize import Bounds, minimize
 
     problem = watched.problem
-    options: Any = {"maxfev": UNLIMITED, "maxiter": UNLIMITED}
+    options: Any = {"maxfev": UNLIMITED, "maxiter": COBYQA_ITERATIONS}
     claims, wrong = 0, 0
     try:
         for x in _starts(problem, x0, seed):

@@ -198,7 +198,7 @@ def minimize(
     -------
     Result
         The solution x, fun, success, message and more: see `slgh.Result`. `success` means that the run ended as planned
-        with a finite fun. It does not mean that fun is low.
+        with a finite fun at a feasible x. It does not mean that fun is low.
 
     Notes
     -----

@@ -47,6 +47,7 @@ NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
     "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
     "hess": "no method uses second derivatives",
+    "constraints": "only `minimize` has constraints",
 }
 """Arguments of SciPy that slgh does not have, with the reason."""
 
