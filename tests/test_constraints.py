@@ -18,6 +18,7 @@ from slgh.auto.quadratic_program import Program, solve
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+from constrained_study import page, records
 from constrained_study.problems import EQUALITY_ERROR, PROBLEMS
 from constrained_study.watched import Watched
 
@@ -304,6 +305,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no fun": ({"type": "ineq"}, {}, "callable"),
     "method": (DISK, {"method": "zoslgh_r", "t1": 1, "gamma": 0.9, "step": 0.1, "samples": 4}, "method='auto'"),
     "max_iter": (DISK, {"max_iter": 10}, "max_iter"),
+    "phases": (DISK, {"phases": "homotopy"}, "'covariance'"),
     "tolerance": (DISK, {"feasibility_tol": -1.0}, "feasibility_tol"),
 }
 
@@ -397,3 +399,8 @@ def test_programs_are_solved(seed: int) -> None:
     found = solve(program)
     assert worst_multiplier(program, found.step) <= 1e-9 * program.price
     assert ((found.multipliers >= 0) & (found.multipliers <= program.price)).all()
+
+
+def test_the_page_of_the_benchmark_is_that_of_its_records() -> None:
+    assert page.PAGE.read_text() == page.render()
+    assert not any(line["wrong"] for line in records.read("slgh").values())

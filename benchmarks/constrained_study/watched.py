@@ -26,6 +26,14 @@ class Spent(Exception):
     """The budget is spent, or the minimum is reached."""
 
 
+class Stalled(Exception):
+    """The method has made MAX_FREE_CALLS calls at points that it had evaluated before."""
+
+
+MAX_FREE_CALLS = 20_000
+"""COBYQA can iterate without end where it has been before. It makes about 20 such calls per iteration."""
+
+
 @dataclass(kw_only=True)
 class Watched:
     """A problem with at most `budgets[-1]` evaluations. With `stops`, a run ends at the minimum."""
@@ -40,6 +48,8 @@ class Watched:
     """Lowest violation."""
     at: list[tuple[float, float]] = field(default_factory=list)
     """Lowest gap and violation at each budget that has passed."""
+    free: int = 0
+    """Calls at known points since the last new one."""
     _known: set[bytes] = field(default_factory=set)
 
     def _parts(self, x: Any) -> tuple[float, Floats]:
@@ -47,6 +57,11 @@ class Watched:
         f, g, h = self.problem.parts(x)
         if x.tobytes() not in self._known:
             self._count(x, f)
+            self.free = 0
+        elif self.free == MAX_FREE_CALLS:
+            self.free = 0
+            raise Stalled
+        self.free += 1
         return f, np.concatenate([g, h])
 
     def _count(self, x: Floats, f: float) -> None:

@@ -329,6 +329,10 @@ def _refuse_with_constraints(
             "`constraints` are for a single problem of method='auto' without closed form, sample_xi, watch, max_iter, "
             "ranks or swapped parts. Leave those out, or solve the problems of a batch one by one."
         )
+    if not {"local_search", "covariance"} & set(phases):
+        raise checks.ArgumentValueError(
+            f"`phases` must have 'local_search' or 'covariance' among them with `constraints`, got {phases!r}."
+        )
     if backend.name != "numpy":
         raise checks.ArgumentValueError(f"`constraints` are for NumPy arrays, got {backend.name}: convert x0.")
 
