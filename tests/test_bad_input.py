@@ -85,7 +85,7 @@ def test_other_libraries_arrays_are_named() -> None:
         ({"options": {}}, "`options` is not taken: options are keyword arguments"),
         ({"rng": 1}, "Unknown argument `rng`. Did you mean `seed`"),
         ({"tol": 1e-3}, "there are no tolerances"),
-        ({"constraints": ()}, "only bounds are supported"),
+        ({"constraint": ()}, "Unknown argument `constraint`. Did you mean `constraints`"),
         ({"max_eval": 100}, "Did you mean max_evals"),
         ({"method": "SLGH_r"}, "Did you mean slgh_r"),
         ({"t_1": 1.0}, "Did you mean t1"),

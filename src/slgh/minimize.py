@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from slgh.auto import defaults
+from slgh.auto.constrained import ConstrainedPortfolio
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
 from slgh.checks import count
@@ -46,6 +47,8 @@ def minimize(
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
     bounds: Any = None,
     start: Any = None,
+    constraints: Any = (),
+    feasibility_tol: float | None = None,
     vectorized: bool = False,
     batched: bool = False,
     max_evals: int | None = None,
@@ -116,6 +119,14 @@ def minimize(
     start
         Start in a search space: a tree of values. Names that are missing or None are in the middle of their range.
         None, the default: all are.
+    constraints
+        A scipy LinearConstraint or NonlinearConstraint, a dictionary {"type": "ineq" or "eq", "fun": ...} as in SciPy,
+        or a list of these, for a single problem of "auto" with NumPy arrays. One evaluation is fun and all constraints
+        at a point, which may be infeasible. A point where a constraint is NaN is infeasible. x is the feasible point
+        with the lowest fun, or the least infeasible point with Status.INFEASIBLE. `result.maxcv` is its largest
+        violation. Empty by default.
+    feasibility_tol
+        Largest violation of a feasible point, sqrt(eps) by default (1.5e-8 in double precision), as in SciPy's COBYQA.
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.
@@ -205,7 +216,7 @@ def minimize(
     -------
     Result
         The solution x, fun, success, message and more: see `slgh.Result`. `success` means that the run ended as planned
-        with a finite fun. It does not mean that fun is low.
+        with a finite fun at a feasible x. It does not mean that fun is low.
 
     Notes
     -----
@@ -250,6 +261,8 @@ def minimize(
         sample_xi=sample_xi,
         data=data,
         bounds=bounds,
+        constraints=constraints,
+        feasibility_tol=feasibility_tol,
         batched=batched,
         limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
         seed=seed,
@@ -299,6 +312,7 @@ def _begin(task: Task) -> tuple[Run, Vectorized | Pointwise]:
         batched=task.arguments.batched,
         differentiate=run.config.step.method.oracle.asks == "gradients",
         watched=task.arguments.watch is not None,
+        constraints=run.config.constraints,
     )
     return run, functions
 
@@ -333,7 +347,8 @@ def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | No
         saver=saver,
         progress=arguments.progress,
     )
-    return Run(config, recorder, Portfolio(config) if config.phases else None, found)
+    strategy = ConstrainedPortfolio if config.constraints is not None else Portfolio
+    return Run(config, recorder, strategy(config) if config.phases else None, found)
 
 
 def drive(

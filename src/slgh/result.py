@@ -10,7 +10,7 @@ from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, tree, v
 from slgh.engine.termination import Status
 
 SHOWN = (
-    *("message", "success", "status", "fun", "fun_se", "x", "fun_best", "t"),
+    *("message", "success", "status", "fun", "fun_se", "maxcv", "x", "fun_best", "t"),
     *("nit", "nfev", "njev", "nrejected", "method", "seed"),
 )
 """Entries that a Result prints, in this order. Of the others it prints the names."""
@@ -60,6 +60,8 @@ class Result(OptimizeResult):
     nit, nfev, njev, nrejected
         Numbers of iterations, of evaluations of f (and F), of evaluations of gradients and derivatives, and of samples
         dropped because they were not finite.
+    maxcv
+        With `constraints`, the largest violation at x, as in SciPy's COBYQA. 0 if x meets them all.
     status, success, message
         A `Status`; True if the run ended as planned with a finite fun; and a sentence that says why it ended.
     chosen

@@ -21,6 +21,7 @@ STATUS = {
     5: "INTERRUPTED",
     6: "NONFINITE",
     7: "WATCHED",
+    9: "INFEASIBLE",
 }
 
 

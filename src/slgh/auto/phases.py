@@ -140,6 +140,11 @@ class Phases:
         return Solution(best.x, best.fun, best.error if np.isfinite(best.error) else np.nan)
 
     @property
+    def violation(self) -> float | None:
+        """Largest violation at the solution, None if there are no constraints."""
+        return None
+
+    @property
     def homotopies(self) -> int:
         """Number of homotopies so far."""
         return self._count("homotopy")
@@ -540,15 +545,21 @@ class Phases:
             while True:
                 answer = self.log.repeated()
                 if answer is None:
-                    points, gradient, is_step, t, center = evaluation
-                    answer = yield from run.evaluate(points, gradient=gradient, samples=evaluation.samples)
+                    answer = yield from run.evaluate(
+                        evaluation.points, gradient=evaluation.gradient, samples=evaluation.samples
+                    )
                     self.log.append(answer)  # before `record`, which calls the user's callback
-                    run.record(points, answer, is_step=is_step, t=t, center=center)
+                    self.record(run, evaluation, answer)
                 evaluation = phase.send(answer)
         except StopIteration as end:
             return self._end_phase(run, end.value)
         finally:
             phase.close()
+
+    def record(self, run: Run, evaluation: Evaluation, answer: NDArray[Any]) -> None:
+        """Record the answer to an evaluation in the run."""
+        points, _, is_step, t, center = evaluation
+        run.record(points, answer, is_step=is_step, t=t, center=center)
 
     def _skip_phase(self, name: str) -> PhaseOutcome | None:
         """Return the outcome of the next phase, which has this name, if it had ended in the checkpoint."""

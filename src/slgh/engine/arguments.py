@@ -36,6 +36,7 @@ OTHER_NAMES = {
     "budget": "max_evals",
     "rng": "seed",
     "random_state": "seed",
+    "constraint": "constraints",
     "disp": "progress",
     "verbose": "progress",
     "n_jobs": "workers",
@@ -50,7 +51,7 @@ NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
     "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
     "hess": "no method uses second derivatives",
-    "constraints": "only bounds are supported",
+    "constraints": "only `minimize` has constraints",
 }
 """Arguments of SciPy that slgh does not have, with the reason."""
 
@@ -95,6 +96,8 @@ class Arguments:
     """If the problems are a shard of a batch: the batch."""
     space: Space | None = None
     """Search space, of which `x0` is a relaxed point."""
+    constraints: Any = ()
+    feasibility_tol: float | None = None
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:

@@ -34,6 +34,7 @@ from slgh.engine.arguments import (
 from slgh.engine.bad_values import POLICIES
 from slgh.engine.batch_search import local_method
 from slgh.engine.bounds import Box, read_bounds
+from slgh.engine.constraints import Constraints, read_constraints
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
 from slgh.engine.termination import Limits, read_limits, with_iterations
@@ -83,6 +84,8 @@ class RunConfig:
     """Evaluations of each problem that are reserved for its final value."""
     start_evals: int
     """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0."""
+    constraints: Constraints | None
+    """Constraints beyond the bounds."""
     batched: bool
     batch_size: int | None
     """Number of problems that run at a time. None: all."""
@@ -171,6 +174,7 @@ def make_config(
     terms = sample_xi if isinstance(sample_xi, int) else None
     traits = dataclasses.replace(traits, stochastic=sample_xi is not None, terms=terms)
     box = _read_box(arguments.bounds, x)
+    constraints = read_constraints(arguments.constraints, d, arguments.feasibility_tol, x.dtype)
     method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
 
     # The method, without the parameters that depend on the number of iterations.
@@ -180,6 +184,8 @@ def make_config(
     theory = None
     if THEORY_NAMES & params.keys():
         theory, params = read_theory(params, stochastic=stochastic)
+    if constraints is not None and not constraints.differentiable:
+        traits = dataclasses.replace(traits, gradient=False)  # without those of the constraints, it is no use
     composition = read_composition(method, params, traits, names)
     limits = read_limits(d, planned=composition.planned, **arguments.limits)
     parallel = read_parallel(arguments, composition.name, saved_parallel)
@@ -201,8 +207,8 @@ def make_config(
 
     # The number of iterations T, and the parameters that depend on it.
     reports_best = composition.reports == "best"
-    start_evals = int(reports_best and not stochastic)
-    reserve = oracle.samples if stochastic else 1
+    start_evals = int(reports_best and not stochastic and constraints is None)
+    reserve = 0 if constraints is not None else oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
     searches = method == "auto" and arguments.batched and _mixes(arguments, limits, oracle)
@@ -237,6 +243,8 @@ def make_config(
     asynchronous = read_asynchronous(
         arguments.asynchronous, built.oracle, batched=arguments.batched, stochastic=stochastic
     )
+    if constraints is not None:
+        _refuse_with_constraints(arguments, traits, backend, phases)
 
     # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
@@ -262,6 +270,7 @@ def make_config(
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
         **({"parallel": parallel} if parallel > 1 else {}),
+        **({"constraints": describe_constraints(constraints)} if constraints is not None else {}),
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
         "method": described,
@@ -290,6 +299,7 @@ def make_config(
         limits=limits,
         reserve=reserve,
         start_evals=start_evals,
+        constraints=constraints,
         batched=arguments.batched,
         batch_size=batch_size,
         seed=seed,
@@ -342,6 +352,34 @@ def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[
             f"got phases={phases!r}: leave them out."
         )
     return None
+
+
+def _refuse_with_constraints(
+    arguments: Arguments, traits: ObjectiveTraits, backend: Backend, phases: tuple[str, ...] | None
+) -> None:
+    """Raise if a run of this kind cannot have constraints."""
+    if phases is None or traits.closed_form:
+        raise checks.ArgumentValueError(
+            "`constraints` are for a single problem of method='auto' without closed form, sample_xi, watch, max_iter, "
+            "ranks or swapped parts. Leave those out, or solve the problems of a batch one by one."
+        )
+    if not {"local_search", "covariance"} & set(phases):
+        raise checks.ArgumentValueError(
+            f"`phases` must have 'local_search' or 'covariance' among them with `constraints`, got {phases!r}."
+        )
+    if arguments.space is not None:
+        raise checks.ArgumentValueError(
+            "`constraints` are not possible in a search space. Leave them out, and return NaN where they are violated."
+        )
+    if backend.name != "numpy":
+        raise checks.ArgumentValueError(f"`constraints` are for NumPy arrays, got {backend.name}: convert x0.")
+
+
+def describe_constraints(constraints: Constraints) -> str:
+    """Return a fingerprint of constraints. Functions cannot be compared, but their bounds can."""
+    linear = digest(constraints.matrix, constraints.low, constraints.high)
+    sides = [digest(one.low, one.high) for one in constraints.nonlinear]
+    return " ".join([linear, *sides, repr(constraints.tolerance)])
 
 
 def _mixes(arguments: Arguments, limits: Limits, oracle: Oracle) -> bool:

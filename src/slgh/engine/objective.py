@@ -17,6 +17,7 @@ from slgh import checks
 from slgh.backends import Backend
 from slgh.engine import bad_values
 from slgh.engine.clusters import Call, Mapper
+from slgh.engine.constraints import ConstrainedFunction, ConstrainedGradient, Constraints
 from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
 from slgh.protocols import Array, Query
@@ -195,6 +196,8 @@ class Pointwise:
     ----------
     derived
         True if `grad` is the backend's automatic derivative of `fun`.
+    constrained
+        True if fun and grad return tuples: the value or gradient of f, and those of the constraints.
     mappers
         Workers for each of `calls`. Empty, the default: a loop in this process.
     """
@@ -207,9 +210,11 @@ class Pointwise:
         args: tuple[Any, ...],
         *,
         derived: bool,
+        constrained: bool = False,
         mappers: Sequence[Mapper] = (),
     ) -> None:
         self.backend, self.fun, self.grad, self.args, self.derived = backend, fun, grad, args, derived
+        self.constrained = constrained
         self.calls: list[Call] = [PointCall(backend.without_gradients(fun), args)]
         """Calls of fun and, if there is one, of grad."""
         if grad is not None:
@@ -218,7 +223,15 @@ class Pointwise:
 
     def with_workers(self, workers: Workers) -> Pointwise:
         """Return the same functions, called by workers."""
-        return Pointwise(self.backend, self.fun, self.grad, self.args, derived=self.derived, mappers=workers.mappers)
+        return Pointwise(
+            self.backend,
+            self.fun,
+            self.grad,
+            self.args,
+            derived=self.derived,
+            constrained=self.constrained,
+            mappers=workers.mappers,
+        )
 
     def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
@@ -241,7 +254,9 @@ class Pointwise:
         ]
         which = 0 if query.what == "fun" else 1
         call = self.calls[which]
-        read = backend.number if which == 0 else partial(self._vector, d=d)
+        read: Callable[[Any], Any] = backend.number if which == 0 else partial(self._vector, d=d)
+        if self.constrained:
+            read = partial(self._with_constraints, read=read)
         with backend.guard_arguments(points):
             if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
@@ -252,8 +267,13 @@ class Pointwise:
                 with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
                         answers.receive(missing[i], read(value))
+        if self.constrained and len(shapes := {received[j].shape for j in range(B * n)}) > 1:
+            lengths = sorted((shape[0] - 1) // (3 if which == 0 else 1) for shape in shapes)
+            raise checks.ArgumentValueError(
+                f"`constraints` must return the same number of values at all points, got {lengths}."
+            )
         found = backend.stack([received[j] for j in range(B * n)])
-        return backend.xp.reshape(found, query.answer_shape)
+        return backend.xp.reshape(found, (B, n, *found.shape[1:]))
 
     def mapped(self, *, data: int, xi: bool) -> Vectorized:
         """Return the functions of many points that the backend maps these to, with `data` arrays and `xi` or not."""
@@ -264,6 +284,11 @@ class Pointwise:
         elif grad is not None:
             grad = self.backend.mapped(grad, data=data, xi=xi, vector=True)
         return Vectorized(backend=self.backend, fun=fun, grad=grad, args=self.args, batched=True)
+
+    @staticmethod
+    def _with_constraints(value: tuple[Any, Any], read: Callable[[Any], Any]) -> Array:
+        """Return f and its constraints (1 + 3 k,), or their derivatives (1 + k, d)."""
+        return np.concatenate([np.asarray(read(value[0]), float)[None], value[1]])
 
     def _vector(self, value: Any, d: int) -> Array:
         """Return a gradient (d,), or raise if it is none."""
@@ -315,7 +340,11 @@ class Objective:
                 values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
             name = "grad" if query.is_gradient else "fun"
-            bad_values.refuse(self.backend.host(values), self.backend.host(query.points), name)
+            found = self.backend.host(values)
+            if isinstance(self.functions, Pointwise) and self.functions.constrained and not query.is_gradient:
+                found = found[..., : 1 + (found.shape[-1] - 1) // 3]  # without the bounds, which may be infinite
+                found = np.where(np.isfinite(found).all(axis=-1), found[..., 0], np.nan)
+            bad_values.refuse(found, self.backend.host(query.points), name)
         return values
 
 
@@ -343,6 +372,7 @@ def read_functions(
     batched: bool,
     differentiate: bool,
     watched: bool = False,
+    constraints: Constraints | None = None,
 ) -> Vectorized | Pointwise:
     """Return the user's functions in the form in which they are called.
 
@@ -352,6 +382,8 @@ def read_functions(
         True if gradients are needed. If the user gives none, the backend differentiates.
     watched
         True if fun returns a tuple: the values, and numbers for the Watch.
+    constraints
+        Constraints that are evaluated with fun. They take one point, and so does a vectorized fun then.
     """
     closed = is_closed_form(fun)
     derived = differentiate and not closed and not callable(grad)
@@ -361,6 +393,10 @@ def read_functions(
         raise checks.ArgumentValueError(
             "`watch` needs vectorized=True: a fun of points (..., d) that returns a tuple of arrays (...)."
         )
+    if constraints is not None:
+        fun = ConstrainedFunction(fun, constraints)
+        grad = None if grad is None else ConstrainedGradient(grad, constraints)
+        return Pointwise(backend, fun, grad, args, derived=False, constrained=True)
     if vectorized or closed:
         return Vectorized(
             backend=backend, fun=fun, grad=grad, args=args, batched=batched, closed=closed, watched=watched

@@ -14,7 +14,7 @@ from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
 from slgh.engine.search_space import with_trees
 from slgh.engine.state import RunState, slices
-from slgh.engine.termination import Status, status_after
+from slgh.engine.termination import Status, status_after, status_if_infeasible
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight
 from slgh.result import Phase, Result
@@ -87,6 +87,8 @@ class Ending(NamedTuple):
     homotopies: int
     phases: tuple[Phase, ...]
     """Phases of "auto", else empty."""
+    violation: float | None
+    """Largest violation of the constraints at the solution, None if there are none."""
     remarks: tuple[str, ...]
     """Further sentences for the message."""
     elapsed: Callable[[], float]
@@ -137,6 +139,9 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         status[~finite & np.isin(status, planned)] = Status.NONFINITE
     fun_best = np.where(better, fun, full.f_best)
     ended_before_pick = (full.xhat_at >= nit) | ((full.xhat_at < 0) & (not step.exact))
+    feasible = config.constraints is None or (ending.violation or 0.0) <= config.constraints.tolerance
+    if not feasible:
+        status = np.where(finite, status_if_infeasible(status), status)
     found = {
         "x": x,
         "fun": fun,
@@ -152,6 +157,8 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         "status": status,
         "success": finite & np.isin(status, planned),
     }
+    if ending.violation is not None:
+        found["maxcv"] = np.full(fun.shape, ending.violation)
     history = ending.history.arrays() if config.batch_size is None else _history_per_problem(ending)
     watched = {} if step.watch is None else dict(zip(step.watch.names, watch, strict=True))
     to_library = backend.to_library
@@ -259,6 +266,8 @@ def _solutions(ending: Ending) -> NDArray[Any]:
 
 def _known_solution(ending: Ending) -> Solution | None:
     """Return the solution of a noisy f that "auto" knows, unless the best evaluated point is the solution."""
+    if ending.violation is not None:  # of an infeasible problem
+        return ending.solution
     lowest = np.isin(ending.state.status, (Status.TARGET, Status.INTERRUPTED)).any()
     return None if lowest else ending.solution
 

@@ -70,7 +70,9 @@ class Answers:
     queries are the same, and the first ones are answered from this record.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, vectors: bool = False) -> None:
+        self.vectors = vectors
+        """True if a value is a vector: f and its constraints."""
         self.received: dict[int, Any] = {}
         """Values received for the current query, by the index of the point among the points of all problems."""
         self.begun = 0
@@ -101,7 +103,8 @@ class Answers:
         if self._replayed and tuple(self._replayed[0].shape[: len(shape)]) == shape:
             self._complete.append(self._replayed.pop(0))
             return self._complete[-1]
-        fits = all(0 <= i < points and tuple(value.shape) == shape[2:] for i, value in self.received.items())
+        shapes = (value.shape[1:] if self.vectors else value.shape for value in self.received.values())
+        fits = all(0 <= i < points for i in self.received) and all(tuple(one) == shape[2:] for one in shapes)
         if self._replayed or not fits:
             self._replayed, self.received, self.begun = [], {}, 0
         return None

@@ -60,6 +60,10 @@ class Strategy(Protocol):
     def phases(self, run: Run) -> Generator[Request, Any, None]:
         """Use the budget. The run ends when this generator does."""
 
+    @property
+    def violation(self) -> float | None:
+        """Largest violation at the solution, None if there are no constraints."""
+
     def timeline(self, nit: int) -> tuple[Phase, ...]:
         """Return the phases so far, given the number of iterations."""
 
@@ -91,7 +95,7 @@ class Run:
         backend, (B, d) = config.backend, config.x0.shape
         self.config, self.recorder, self.strategy = config, recorder, strategy
         self.noise = backend.noise(config.keys, d, config.sample_xi, samples=config.noise_samples)
-        self.answers, self.counter = Answers(), Counter()
+        self.answers, self.counter = Answers(vectors=config.constraints is not None), Counter()
         self.arrivals = Arrivals(d, config.x0.dtype) if config.step.asynchronous else None
         """Log of an asynchronous run, None otherwise."""
         self._reporting = False
@@ -354,6 +358,7 @@ class Run:
                 noisy=strategy is not None and strategy.noisy,
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,
+                violation=None if strategy is None else strategy.violation,
                 phases=() if strategy is None else strategy.timeline(self.state.k),
                 remarks=(self.config.remark, self.loop_remark, *(remark() for remark in self._remarks)),
                 elapsed=self.elapsed,
@@ -472,7 +477,7 @@ class Run:
     ) -> Generator[Request, Any, NDArray[Any]]:
         """Evaluate f, or its gradient, at points (n, d). `record` must follow, once the answer is in the replay log.
 
-        `samples` is that of the Query.
+        `samples` is that of the Query. With constraints, the answer is the one that `Constraints` reads.
         """
         self._stop_if(value=self.state.full.f_best[0], seconds=self.elapsed())
         dtype, native = self.config.dtype, self.config.backend.native
@@ -498,14 +503,16 @@ class Run:
         is_step: bool,
         t: float = 0.0,
         center: NDArray[Any] | None = None,
+        feasible: NDArray[np.bool_] | None = None,
     ) -> None:
         """Record values (n,) of f at points (n, d), or gradients (n, d): in the state, the history and the callback.
 
         `is_step`: this counts as an iteration with this `t`. Its iterate is the first point or, with a smoothing
-        radius, the `center` (d,) of all points, and its f then the mean of the usable values.
+        radius, the `center` (d,) of all points, and its f then the mean of the usable values. `feasible`: the points
+        (n,) among which the best one is, by default all.
         """
         points, state = points.astype(self.config.dtype), self.state
-        changed = self._changes(points, values) if values.ndim == 1 else {}
+        changed = self._changes(points, values, feasible) if values.ndim == 1 else {}
         counts: dict[str, Any] = {"k": state.k + int(is_step), "nfev": self.counter.nfev, "njev": self.counter.njev}
         state = self.loop.replace(state, changed, counts)
         self._commit(state)
@@ -521,11 +528,14 @@ class Run:
                 position = self.recorder.position_of_all(state, x, fun, radius)
         self._after_commit(position, value=state.full.f_best[0])
 
-    def _changes(self, points: NDArray[Any], values: NDArray[Any]) -> dict[str, Any]:
+    def _changes(
+        self, points: NDArray[Any], values: NDArray[Any], feasible: NDArray[np.bool_] | None
+    ) -> dict[str, Any]:
         """Return the arrays of the state that values (n,) at points change."""
         finite, full, changed = np.isfinite(values), self.state.full, dict[str, Any]()
-        lowest = int(np.argmin(np.where(finite, values, np.inf)))
-        if finite[lowest] and values[lowest] < full.f_best[0]:
+        eligible = finite if feasible is None else finite & feasible
+        lowest = int(np.argmin(np.where(eligible, values, np.inf)))
+        if eligible[lowest] and values[lowest] < full.f_best[0]:
             changed = {"x_best": points[lowest][None], "f_best": values[lowest : lowest + 1]}
         penalize = self.config.step.on_nonfinite == "penalize"
         if not (finite.all() or penalize):

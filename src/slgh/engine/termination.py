@@ -33,6 +33,7 @@ class Status(IntEnum):
     NONFINITE = 6
     WATCHED = 7
     FAILED = 8
+    INFEASIBLE = 9
     RUNNING = -1
 
     @property
@@ -56,6 +57,7 @@ _MESSAGES = {
     Status.NONFINITE: f"Gave up: fun was not finite at x, or around it, {PATIENCE} iterations in a row or at the end.",
     Status.WATCHED: "Stopped by `watch`.",
     Status.FAILED: "An exception ended the run.",
+    Status.INFEASIBLE: "No feasible point was found: the solution violates the constraints by maxcv.",
     Status.RUNNING: "Running.",
 }
 
@@ -140,6 +142,12 @@ def status_after(
     if watched is not None:
         status = _where(watched, Status.WATCHED, status, xp)
     return status
+
+
+def status_if_infeasible(status: Any) -> Any:
+    """Return the status (B,) of problems whose solution violates the constraints: a planned end becomes INFEASIBLE."""
+    ended = [int(kind) for kind in Status if kind.success or kind is Status.MAX_EVALS]
+    return np.where(np.isin(status, ended), int(Status.INFEASIBLE), status)
 
 
 def _where(mask: Any, new: Status, old: Any, xp: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Problems, methods and records of `benchmarks/constrained.py`."""
