@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         heavy = any(item.path.is_relative_to(folder) for folder in HEAVY_SOURCES)
-        if heavy or any(item.get_closest_marker(name) for name in ("cuda", "browser")):
+        if heavy or any(item.get_closest_marker(name) for name in ("cuda", "browser", "heavy")):
             item.add_marker(pytest.mark.slow)
 
 
