@@ -28,7 +28,7 @@ LAYERS = [
     {"theory"},
     {"method"},
     {"oracles", "schedules", "updates", "problems"},
-    {"parameters"},
+    {"parameters", "space"},
     {"protocols", "checks", "files", "display"},
 ]
 LEVEL = {name: i for i, layer in enumerate(LAYERS) for name in layer}

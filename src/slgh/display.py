@@ -64,6 +64,19 @@ def vector(values: Any) -> str:
     return f"[{', '.join([*_short(values[:EDGE]), '...', *_short(values[d - EDGE :])])}] ({d:,} numbers)"
 
 
+def tree(values: Any) -> str:
+    """Format a tree of values in one line, floats with six digits."""
+    if isinstance(values, Mapping):
+        return f"{{{', '.join(f'{key}: {tree(value)}' for key, value in values.items())}}}"
+    if isinstance(values, list | tuple):
+        return f"[{', '.join(map(tree, values))}]"
+    if getattr(values, "ndim", 0) == 1:
+        return vector(values)
+    if getattr(values, "ndim", 0) > 1:
+        return f"array of shape {tuple(values.shape)}"
+    return scalar(values)
+
+
 def spread(values: Any) -> str:
     """Summarize an array (B,) of any library by its range and its median. NaN is counted apart."""
     known = sorted(value for value in values.tolist() if not math.isnan(value))

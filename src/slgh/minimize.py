@@ -22,6 +22,7 @@ from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_fo
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
+from slgh.engine.search_space import TreeFunction, read_space
 from slgh.engine.snapshot import Snapshot, is_begun, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
 from slgh.parameters import History, MethodName, MethodParameters
@@ -42,6 +43,7 @@ def minimize(
     data: Any = None,
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
     bounds: Any = None,
+    start: Any = None,
     vectorized: bool = False,
     batched: bool = False,
     max_evals: int | None = None,
@@ -77,7 +79,9 @@ def minimize(
     x0
         Start, (d,). With `batched` (B, d), for B problems. Its type selects the array library: NumPy, PyTorch (CPU or
         CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32 or float64) and the
-        device of x0. Lists and NumPy integers become float64, integers of other libraries their default float.
+        device of x0. Lists and NumPy integers become float64, integers of other libraries their default float. Or a
+        search space: a `slgh.space.Space`, or a dictionary, list or tuple of parameters such as slgh.space.Float. fun
+        then gets one tree of values of the same structure, and so does `result.x`.
     method
         Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
         rugged, singular or noisy, then spends the budget on homotopies and local searches. The local searches use
@@ -106,6 +110,9 @@ def minimize(
     bounds
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
+    start
+        Start in a search space: a tree of values. Names that are missing or None are in the middle of their range.
+        None, the default: all are.
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.
@@ -218,6 +225,10 @@ def minimize(
     >>> print(np.round(result.x, 3))
     [0.819 0.671]
     """
+    space = read_space(x0, start, bounds=bounds, grad=grad, vectorized=vectorized, batched=batched, watch=watch)
+    if space is not None:
+        fun = TreeFunction.of(fun, space)
+        x0, bounds = space.encode_start(start), space.bounds
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
     refuse_functions(fun, grad, extra, backend)
@@ -239,6 +250,7 @@ def minimize(
         batch_size=batch_size,
         parallel=parallel,
         workers=size_of(workers),
+        space=space,
         params=dict(params),
     )
     closed = is_closed_form(fun)

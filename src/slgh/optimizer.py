@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh.checks import ArgumentValueError, NonfiniteError, count
+from slgh.checks import ArgumentTypeError, ArgumentValueError, NonfiniteError, count, show
 from slgh.engine.arguments import Arguments
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import Evaluate
+from slgh.engine.search_space import read_space
 from slgh.engine.snapshot import Snapshot, read_meta
 from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
 from slgh.minimize import make_run
 from slgh.parameters import History, MethodName, MethodParameters
 from slgh.result import Result
+from slgh.space import Space
 
 
 def _snapshot_of(state: dict[str, Any]) -> Snapshot:
@@ -37,7 +39,7 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, parallel
+    x0, method, bounds, start, batched, max_evals, max_iter, max_seconds, target, seed, parallel
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -67,6 +69,7 @@ class Optimizer:
         method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
         bounds: Any = None,
+        start: Any = None,
         batched: bool = False,
         gradients: bool = False,
         max_evals: int | None = None,
@@ -82,6 +85,9 @@ class Optimizer:
         checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         **params: Unpack[MethodParameters],
     ) -> None:
+        space = read_space(x0, start, bounds=bounds, batched=batched, gradients=gradients)
+        if space is not None:
+            x0, bounds = space.encode_start(start), space.bounds
         arguments = Arguments(
             x0=x0,
             method=method,
@@ -96,6 +102,7 @@ class Optimizer:
             on_nonfinite=on_nonfinite,
             checkpoint=checkpoint,
             parallel=parallel,
+            space=space,
             params=dict(params),
         )
         self._begin(arguments, ObjectiveTraits(gradient=gradients))
@@ -213,6 +220,8 @@ class Optimizer:
     def ask(self, n: int | None = None) -> Any:
         """Return points to evaluate, (n, d), batched (B, n, d) for the active problems.
 
+        In a search space it is a list of n trees of values.
+
         Parameters
         ----------
         n
@@ -232,7 +241,8 @@ class Optimizer:
             at = [i for i in at if i not in self._out][:n]
         self._last = at
         self._out.update(at)
-        return self._backend.to_library(self._some(points[0], at))
+        some = self._some(points[0], at)
+        return self._backend.to_library(some) if self._space is None else [self._space.decode(z) for z in some]
 
     def tell(self, points: Any, values: Any) -> None:
         """Pass the values or gradients at points of `ask`.
@@ -240,16 +250,18 @@ class Optimizer:
         Parameters
         ----------
         points
-            Points that `ask` has returned, unchanged. For a single problem, they may be some of them, in any order.
-            Equal points get their values in the order of `ask`. The iteration ends when all its points have values.
+            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, they may be
+            some of them, in any order. Equal points get their values in the order of `ask`. The iteration ends when all
+            its points have values.
         values
             Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
             failed.
         """
         request, backend, batched = self._pending(), self._backend, self._run.config.batched
         query = request.query
-        given = backend.host(backend.real(points, "points"))
         all_points = backend.host(query.points if batched else query.points[0])
+        # The relaxed points of trees. Those of equal values are interchangeable.
+        given = self._read_points(points) if self._space is None else all_points[self._find_trees(points)]
         complete = (batched or not request.answers.received) and np.array_equal(given, all_points)
         if not complete and (batched or given.ndim != 2 or given.shape[1] != all_points.shape[1]):
             raise ArgumentValueError("`points` must be those of the last `ask`, unchanged.")
@@ -286,8 +298,18 @@ class Optimizer:
         """
         if self._run.config.batched:
             raise ArgumentValueError("`abandon` is for a single problem. A batch is asked for at once.")
-        backend = self._backend
-        self._out.difference_update(self._find(backend.host(backend.real(points, "points"))))
+        self._out.difference_update(
+            self._find(self._read_points(points)) if self._space is None else self._find_trees(points)
+        )
+
+    @property
+    def _space(self) -> Space | None:
+        """Search space of the run, if there is one."""
+        return self._run.config.space
+
+    def _read_points(self, points: Any) -> NDArray[Any]:
+        """Return points on the host."""
+        return np.asarray(self._backend.host(self._backend.real(points, "points")))
 
     def _some(self, array: Any, at: list[int]) -> Any:
         """Return these rows of an array."""
@@ -300,19 +322,37 @@ class Optimizer:
 
     def _find(self, points: NDArray[Any]) -> list[int]:
         """Return which points of the current request these are. Raise if one is foreign, or has a value."""
+        return self._find_keys(points, lambda point: np.ascontiguousarray(point).tobytes(), lambda point: point)
+
+    def _find_trees(self, trees: Any) -> list[int]:
+        """Return which points of the current request have these trees of values."""
+        space = self._run.config.space
+        assert space is not None
+        if not isinstance(trees, list | tuple):
+            raise ArgumentTypeError(f"`points` must be a list of trees that `ask` has returned, got {show(trees)}.")
+        return self._find_keys(trees, space.key, space.decode)
+
+    def _find_keys(
+        self, points: Any, key: Callable[[Any], Hashable], as_given: Callable[[NDArray[Any]], Any]
+    ) -> list[int]:
+        """Return which points of the current request have the keys of `points`.
+
+        `as_given` converts a point of the request to the form that `points` have.
+        """
         request, host = self._pending(), self._backend.host
-        places: dict[bytes, list[int]] = {}
+        places: dict[Hashable, list[int]] = {}
         for i, point in enumerate(host(request.query.points[0])):
-            places.setdefault(point.tobytes(), []).append(i)
+            places.setdefault(key(as_given(point)), []).append(i)
         found = []
         for point in points:
-            free = places.get(np.ascontiguousarray(point).tobytes())
+            free = places.get(key(point))
             while free and free[0] in request.answers.received:
                 free.pop(0)
             if not free:
+                shown = np.array2string(point, threshold=6) if self._space is None else point
                 raise ArgumentValueError(
                     "`points` must be points that `ask` has returned, unchanged, each with one value; "
-                    f"got {np.array2string(point, threshold=6)}, which {'has a value' if free == [] else 'is not one'}."
+                    f"got {shown}, which {'has a value' if free == [] else 'is not one'}."
                 )
             found.append(free.pop(0))
         return found

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from slgh import checks
-from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, vector
+from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, tree, vector
 from slgh.engine.termination import Status
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ class Result(OptimizeResult):
         For a stochastic fun, it is the mean of the last tenth of the iterates. If the `target` was reached, it is
         the point that reached it. (For a stochastic fun, an iteration's estimate reached it, and `fun` is another
         estimate.) After Ctrl-C it is the best evaluated point, and for a stochastic fun the last iterate, with fun NaN.
+    z
+        In a search space, where `x`, `x_best` and `xhat` are trees of values: the solution in relaxed variables. The
+        iterates in `history` are such points, too. Without one there is no such entry.
     fun_se
         Standard error of `fun`. For a stochastic fun, `fun` is the mean over as many samples as an iteration has, and
         the standard error of one sample is NaN. If "auto" has found f to be noisy, that of the average. Otherwise 0.
@@ -194,6 +197,8 @@ class Result(OptimizeResult):
             return str(value.name)
         if name == "seed" and isinstance(value, list):
             return str(value) if len(value) <= 2 * EDGE else f"{len(value)} seeds, one per problem"
+        if name == "x" and "z" in self:
+            return tree(value)
         if name == "x" and len(shape) == 1:
             return vector(value)
         if name == "x":

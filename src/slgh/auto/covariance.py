@@ -51,6 +51,10 @@ is about to find the same minimum again."""
 SAME_MINIMUM_RADIUS = 3.0
 """Maximum distance to the incumbent, in units of the root mean square radius of the samples."""
 
+SMALLEST_CELL_SHARE = 0.35
+"""Minimum standard deviation of a discrete variable, as a share of its cell. From the middle of a cell, 15 % of the
+samples are then in another one. Otherwise all of them would soon have the same value, which teaches nothing."""
+
 MAX_BAD_POPULATIONS = 10
 """The homotopy ends after this many populations in a row without a finite value. Each one halves t."""
 
@@ -111,6 +115,8 @@ class SampleSpace:
     box: Box | None
     dtype: np.dtype[np.float64] | np.dtype[np.float32]
     """dtype of the points that f sees."""
+    cells: Floats | None = None
+    """Widths (d,) of the cells on which f is constant, 0 where it is not. None: nowhere."""
 
     def inside(self, x: Floats) -> Floats:
         """Return the points of the box that are mirror images of x (n, d), rounded as f sees them."""
@@ -195,6 +201,10 @@ class Metric(Protocol):
     def whiten(self, z: Floats) -> Floats:
         """Return C^(-1/2) A z for one z (d,)."""
 
+    @property
+    def deviations(self) -> Floats:
+        """Standard deviations (d,) of A z."""
+
     def distance(self, y: Floats) -> float:
         """Return |C^(-1/2) y| for one y (d,)."""
 
@@ -241,6 +251,10 @@ class FullMetric:
         if self.age >= self.interval:
             self._decompose()
 
+    @property
+    def deviations(self) -> Floats:
+        return np.sqrt(np.maximum(np.diag(self.C), 0))
+
     def _decompose(self) -> None:
         self.age = 0
         try:
@@ -280,6 +294,10 @@ class DiagonalMetric:
     def update(self, keep: float, path: Floats, y: Floats, weights: Floats) -> None:
         squares = keep * self.D**2 + path**2 + weights @ y**2
         self.D = np.sqrt(np.maximum(squares, 0))
+
+    @property
+    def deviations(self) -> Floats:
+        return self.D
 
     @property
     def widest(self) -> float:
@@ -373,6 +391,9 @@ def covariance_homotopy(
     for iteration in range(1, budget // samples + 1):
         z = rng.standard_normal((samples, d))
         y = metric.shape(z)
+        if space.cells is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                y = y * np.fmax(1.0, SMALLEST_CELL_SHARE * space.cells / (t * metric.deviations))
         points = space.inside(m + t * y)
         values = yield Evaluation(points, is_step=True, t=t, center=space.inside(m))
         finite = np.isfinite(values)

@@ -23,6 +23,7 @@ from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.hop_search import hop_search
 from slgh.auto.landscape import Landscape, check_landscape
 from slgh.auto.local_search import UNIT, LocalMinimum, SearchRegion, local_search
+from slgh.auto.mixed_search import enumerate_points, mixed_search
 from slgh.auto.quadratic_fit import Samples, fit_quadratic
 from slgh.auto.repeated_values import SIGNAL_VALUES, average_at, race, signal_share
 from slgh.auto.replay_log import LOGGED, PhaseOutcome, ReplayLog
@@ -158,6 +159,7 @@ class Phases:
             "basin_hops": ("basin hop", "basin hops"),
             "covariance": ("covariance homotopy", "covariance homotopies"),
             "quadratic_fit": ("quadratic fit", "quadratic fits"),
+            "enumeration": ("enumeration of all points", "enumerations"),
         }
         counted = ((self._count(phase), names) for phase, names in words.items())
         done = ", ".join(f"{n} {names[n != 1]}" for n, names in counted if n)
@@ -320,7 +322,10 @@ class Phases:
         """Run a homotopy that learns a full metric. It ends by itself, or after `evals` evaluations."""
         self.phase = "covariance"
         config = self.config
-        space = SampleSpace(x=x, t=t, widths=config.widths.astype(float), box=config.box, dtype=config.dtype)
+        cells = config.space.cells if config.space is not None and config.space.discrete else None
+        space = SampleSpace(
+            x=x, t=t, widths=config.widths.astype(float), box=config.box, dtype=config.dtype, cells=cells
+        )
         rng = self.rng(COVARIANCE_STREAM)
         budget = self.left if evals is None else min(evals, self.left)
 
@@ -469,6 +474,27 @@ class Phases:
             rng=self.rng(SEARCH_STREAM),
         )
         return (yield from self._run_search(run, self._exact(search, budget)))
+
+    def mixed_search(self, run: Run, evals: int | None = None) -> Generator[Request, Any, PhaseOutcome]:
+        """Search from the lowest point, with discrete parameters, with at most `evals` evaluations, or all."""
+        space, lowest = self.config.space, self.lowest(run)
+        assert space is not None
+        search = mixed_search(
+            space,
+            self.region(lowest.x),
+            self.left if evals is None else min(evals, self.left),
+            start_value=lowest.fun,
+            on_nonfinite=self.config.step.on_nonfinite,
+            width=self.width,
+            rng=self.rng(SEARCH_STREAM),
+        )
+        return (yield from self._run_search(run, search))
+
+    def enumeration(self, run: Run) -> Generator[Request, Any, PhaseOutcome]:
+        """Evaluate f at all points of a finite search space."""
+        space = self.config.space
+        assert space is not None
+        return (yield from self._run_search(run, enumerate_points(space, self.x0, self.width), "enumeration"))
 
     def hop_search(
         self,

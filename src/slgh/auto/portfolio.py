@@ -14,7 +14,7 @@ from slgh.auto.agreement import AGREEMENT_COST
 from slgh.auto.defaults import LOCAL_SEARCH_MIN_GRADIENTS
 from slgh.auto.landscape import affordable_lines
 from slgh.auto.phases import HomotopyEnd, Phases
-from slgh.auto.plans import gradients, large, medium, noisy, small
+from slgh.auto.plans import discrete, gradients, large, medium, noisy, small
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
 from slgh.engine.termination import Status
@@ -28,6 +28,9 @@ class Portfolio(Phases):
         config, enabled = self.config, self.enabled
         budget = self.left = (config.limits.max_evals or 0) - config.start_evals - config.reserve
         gradient_cost = 2 if run.has_gradients else self.x0.size + 1
+        if discrete.suits(self):
+            yield from discrete.minimize(self, run)
+            return
         if small.suits(self, run):
             yield from small.minimize(self, run)
             return

@@ -10,7 +10,7 @@ from slgh.auto.evaluation import Floats
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays, expect
 
-LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average")
+LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average", "enumeration")
 """Phases that a log may hold: those that the user may choose, and those of the plan for a noisy f."""
 
 

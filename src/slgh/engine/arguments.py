@@ -17,6 +17,7 @@ from slgh.backends import Backend
 from slgh.engine.checkpoint import Checkpoint
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Array, Oracle, Watch
+from slgh.space import Space
 
 PHASES = ("landscape", "homotopy", "local_search", "restarts", "basin_hops", "covariance")
 """Phases of "auto". A checkpoint identifies a phase by its position here."""
@@ -75,6 +76,8 @@ class Arguments:
     parallel: int | None = None
     workers: int = 1
     """Number of workers, which is the default of `parallel`."""
+    space: Space | None = None
+    """Search space, of which `x0` is a relaxed point."""
 
 
 def refuse_foreign_names(params: dict[str, Any]) -> None:

@@ -40,6 +40,7 @@ from slgh.engine.theory_step import THEORY_NAMES, apply_theory, fill_gamma, read
 from slgh.method import SLOTS, Composition, ObjectiveTraits, read_composition, refuse_mismatch
 from slgh.oracles import Antithetic
 from slgh.protocols import Array, Oracle, Schedule
+from slgh.space import Space
 
 LOCAL_SEARCH_REMARK = "The last {} evaluations of each problem were for a local search."
 """Sentence for the message if "auto" has added local searches to a batch."""
@@ -104,6 +105,8 @@ class RunConfig:
     """Properties that a checkpoint must share to belong to this run."""
     remark: str
     """Sentence for the result's message that says how the theory chose the step. Otherwise empty."""
+    space: Space | None = None
+    """Search space whose relaxed variables the run minimizes over, if there is one."""
 
     def step_at(self, k: int) -> StepConfig:
         """Return the step of iteration k: a homotopy, or the local searches that follow it."""
@@ -121,6 +124,11 @@ class RunConfig:
     @property
     def dtype(self) -> Any:
         return self.x0.dtype
+
+    @property
+    def discrete(self) -> bool:
+        """True if f is constant on cells of x, since a parameter of the search space is not real."""
+        return self.space is not None and self.space.discrete
 
     def inside(self, x: NDArray[Any]) -> NDArray[Any]:
         """Reflect x into the bounds."""
@@ -245,6 +253,7 @@ def make_config(
         "number of terms": terms,
         "history": arguments.history == "x",
         "bounds": None if box is None else digest(box.low, box.high),
+        **({} if arguments.space is None else {"search space": arguments.space.fingerprint}),
         "stochastic": stochastic,
         "on_nonfinite": arguments.on_nonfinite,
         "watch": describe(watch),
@@ -276,6 +285,7 @@ def make_config(
         given=frozenset(params),
         identity=identity,
         remark=str(applied) if applied else LOCAL_SEARCH_REMARK.format(kept) if search else "",
+        space=arguments.space,
     )
 
 

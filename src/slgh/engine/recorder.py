@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from slgh.engine.checkpoint import Arrays
 from slgh.engine.config import RunConfig
 from slgh.engine.history import History, HistoryRow
+from slgh.engine.search_space import with_trees
 from slgh.engine.snapshot import Saver
 from slgh.engine.state import RunState
 from slgh.engine.step import Info
@@ -175,6 +176,7 @@ class Recorder:
             shown: dict[str, Any] = {name: to_library(a) for name, a in arrays.items()}
         else:
             shown = {name: to_library(a[0]) if a.ndim > 1 else a[0] for name, a in arrays.items()}
+        shown = with_trees(self.config.space, shown)
         return Result(nit=state.k, nfev=state.nfev, njev=state.njev, status=status, success=False, **shown, **more)
 
     def seen_columns(self, state: RunState) -> tuple[NDArray[Any], ...]:

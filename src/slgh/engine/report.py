@@ -12,6 +12,7 @@ from slgh.backends.protocols import NoiseSource
 from slgh.engine.config import RunConfig
 from slgh.engine.history import History
 from slgh.engine.requests import INTERRUPTED, Answers, Evaluate
+from slgh.engine.search_space import with_trees
 from slgh.engine.state import RunState, slices
 from slgh.engine.termination import Status, status_after
 from slgh.method import SCALE_FREE, Method
@@ -124,7 +125,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     if step.watch is not None:
         found["watched"] = watched
     return Result(
-        **found,
+        **with_trees(config.space, found),
         message=_message(ending, status),
         chosen=_chosen(ending),
         history=history,
