@@ -24,6 +24,7 @@ LIBRARIES = {
     "wandb": ("wandb", "wandb"),
     "notebook": ("IPython", "notebook"),
     "nevergrad": ("nevergrad", "nevergrad"),
+    "optuna": ("optuna", "optuna"),
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 

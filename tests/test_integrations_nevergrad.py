@@ -59,7 +59,7 @@ def test_values_that_are_not_finite_are_survived(own_tests: Any) -> None:
 
 
 def test_it_finds_the_minimum_of_an_instrumented_function() -> None:
-    def loss(rate: float, *, size: int, kind: str) -> float:
+    def loss(rate: float, *, size: int, kind: str) -> Any:
         return (np.log10(rate) + 2) ** 2 + (size - 3) ** 2 + (kind != "b")
 
     parametrization = ng.p.Instrumentation(

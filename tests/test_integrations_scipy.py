@@ -112,7 +112,7 @@ def test_it_is_a_local_minimizer_of_basinhopping() -> None:
     def rippled(x: Any) -> float:
         return float(np.sum(x**2 + 3 * np.sin(5 * x) ** 2))
 
-    kwargs = {"method": method, "options": {"maxfev": 100, "seed": 0}}
+    kwargs: Any = {"method": method, "options": {"maxfev": 100, "seed": 0}}
     found = optimize.basinhopping(rippled, X0, niter=5, minimizer_kwargs=kwargs, rng=0)
     assert found.fun < 1e-3
     assert found.nfev <= 600

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import slgh
 from slgh import checks
@@ -42,6 +44,6 @@ def metrics_of(result: slgh.Result) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if np.isfinite(value)}
 
 
-def _host(value: object) -> object:
+def _host(value: Any) -> NDArray[Any]:
     """Return a number or array of any library as one of NumPy."""
     return np.asarray(value.cpu() if hasattr(value, "cpu") else value)

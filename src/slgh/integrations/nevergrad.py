@@ -25,7 +25,7 @@ FILLER_RADIUS = 0.1
 
 
 @base.registry.register
-class SLGH(base.Optimizer):  # type: ignore[misc]
+class SLGH(base.Optimizer):
     """slgh's method "auto" in Nevergrad's standardized space.
 
     It plans for `budget` evaluations, of which `num_workers` run at the same time. If all points of a round are being
