@@ -25,6 +25,7 @@ LIBRARIES = {
     "notebook": ("IPython", "notebook"),
     "nevergrad": ("nevergrad", "nevergrad"),
     "optuna": ("optuna", "optuna"),
+    "sklearn": ("sklearn", "sklearn"),
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 

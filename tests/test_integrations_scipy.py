@@ -20,7 +20,8 @@ def bowl(x: Any, center: float = 0.5) -> float:
 
 
 def minimize(fun: Any = bowl, x0: Any = X0, **more: Any) -> Any:
-    return optimize.minimize(fun, x0, method=method, **({"options": OPTIONS} | more))
+    run: Any = optimize.minimize
+    return run(fun, x0, method=method, **({"options": OPTIONS} | more))
 
 
 def test_it_is_the_run_of_slgh() -> None:
