@@ -26,6 +26,7 @@ LIBRARIES = {
     "nevergrad": ("nevergrad", "nevergrad"),
     "optuna": ("optuna", "optuna"),
     "sklearn": ("sklearn", "sklearn"),
+    "ray_tune": ("ray", "ray-tune"),
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 
