@@ -39,7 +39,8 @@ def run(search: SLGHSearch, n: int, first: int = 0) -> list[Any]:
 
 
 def search(**options: Any) -> SLGHSearch:
-    return SLGHSearch(SPACE, **({"metric": "loss", "mode": "min", "seed": 0} | options))
+    given: dict[str, Any] = {"metric": "loss", "mode": "min", "seed": 0}
+    return SLGHSearch(SPACE, **(given | options))
 
 
 def test_configurations_belong_to_the_space() -> None:
@@ -89,12 +90,12 @@ def test_a_trial_that_failed_does_not_stop_the_search() -> None:
 def test_a_restored_search_goes_on(tmp_path: Path) -> None:
     tuned = search(parallel=4)
     run(tuned, 10)
-    first = tuned.suggest("first")
+    first: Any = tuned.suggest("first")
     tuned.save(str(tmp_path / "state"))
     restored = SLGHSearch()
     restored.restore(str(tmp_path / "state"))
     for each in (tuned, restored):
-        each.on_trial_complete("first", {"loss": loss(first)})  # type: ignore[arg-type]
+        each.on_trial_complete("first", {"loss": loss(first)})
     assert run(tuned, 10, 20) == run(restored, 10, 20)
 
 
@@ -119,7 +120,8 @@ def test_domains_that_it_does_not_have_are_errors(space: dict[str, Any], message
         SLGHSearch(SPACE).suggest("0")
 
 
-def test_a_tuner_runs_it(tmp_path: Path) -> None:
+def test_a_tuner_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_SIGINT_HANDLER", "1")
     ray: Any = pytest.importorskip("ray")
     ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
     try:
