@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from slgh import oracles, problems, schedules, smoothing, theory, updates
+    from slgh import oracles, problems, schedules, smoothing, space, theory, updates
     from slgh.engine.checkpoint import Checkpoint
     from slgh.engine.termination import Status
     from slgh.method import METHODS, Method
@@ -37,6 +37,7 @@ __all__ = [
     "schedules",
     "smooth",
     "smoothing",
+    "space",
     "theory",
     "updates",
 ]

@@ -69,7 +69,7 @@ def cell_probabilities(edges: Floats, z: float, t: float) -> Floats:
         found = np.zeros(len(edges) - 1)
         found[min(int(np.searchsorted(edges, z, side="right")) - 1, len(found) - 1)] = 1.0
         return found
-    return np.diff(reflected_cdf(edges, z, t))
+    return np.clip(np.diff(reflected_cdf(edges, z, t)), 0.0, 1.0)  # rounding may exceed these
 
 
 def largest_probabilities(z: Floats, t: Floats) -> Floats:
@@ -92,4 +92,4 @@ def largest_probabilities(z: Floats, t: Floats) -> Floats:
     below = np.stack([reflected_cdf(s, a, b) for a, b in zip(z.tolist(), t.tolist(), strict=True)])
     density = np.stack([reflected_density(s, a, b) for a, b in zip(z.tolist(), t.tolist(), strict=True)])
     others = np.stack([np.prod(np.delete(below, i, axis=0), axis=0) for i in range(k)])
-    return np.asarray((density * others) @ w)
+    return np.asarray(np.clip((density * others) @ w, 0.0, 1.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias
@@ -245,7 +245,7 @@ def _read_choices(kind: str, choices: Any) -> tuple[Any, ...]:
     return found
 
 
-def _find(choices: tuple[Any, ...], value: Any) -> int | None:
+def _find(choices: Sequence[Any], value: Any) -> int | None:
     """Return the position of a value. Identical objects come first, then equal ones of the same type, then equal ones.
 
     So the choices 1, 1.0 and True differ, and NumPy's strings are found.
@@ -276,7 +276,7 @@ def _equal(a: Any, b: Any) -> bool:
 class _Choices(Parameter):
     """A parameter with a list of values of any type."""
 
-    choices: tuple[Any, ...]
+    choices: Sequence[Any]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "choices", _read_choices(type(self).__name__, self.choices))
@@ -424,7 +424,7 @@ class Array(Parameter):
         True if its logarithm is what varies. False by default.
     """
 
-    shape: tuple[int, ...]
+    shape: int | tuple[int, ...]
     low: ArrayLike
     high: ArrayLike
     log: bool = False
@@ -444,11 +444,16 @@ class Array(Parameter):
     def _read_side(self, name: str, side: Any) -> Floats:
         """Return bounds as a read-only array of the shape, or raise."""
         try:
-            return np.broadcast_to(np.array(side, float), self.shape)
+            return np.broadcast_to(np.array(side, float), self._shape)
         except (TypeError, ValueError):
             raise ArgumentValueError(
                 f"`{name}` of Array must be a number or broadcast to the shape {self.shape}, got {show(side)}."
             ) from None
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """The shape as a tuple, which it is after the initialization."""
+        return self.shape if isinstance(self.shape, tuple) else (self.shape,)
 
     @property
     def _sides(self) -> tuple[Floats, Floats]:
@@ -457,7 +462,7 @@ class Array(Parameter):
 
     @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        return math.prod(self._shape)
 
     def encode(self, value: Any, name: str) -> Floats:
         try:
@@ -475,7 +480,7 @@ class Array(Parameter):
         return _to_unit(flat, low, high, log=self.log)
 
     def decode(self, z: Floats) -> Floats:
-        return _from_unit(np.asarray(z, float), *self._sides, log=self.log).reshape(self.shape)
+        return _from_unit(np.asarray(z, float), *self._sides, log=self.log).reshape(self._shape)
 
     def key(self, value: Any) -> Hashable:
         return np.ascontiguousarray(value, float).tobytes()
