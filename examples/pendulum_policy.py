@@ -13,7 +13,7 @@ import slgh
 D = 6
 """Number of weights."""
 
-TRAINING, TEST = range(4), range(100, 120)
+TRAINING, TEST = range(6), range(100, 120)
 """Seeds of the first states of episodes."""
 
 
@@ -46,6 +46,6 @@ def train(max_evals, **options):
 
 if __name__ == "__main__":
     max_evals = int(sys.argv[1]) if len(sys.argv) > 1 else 600
-    result = train(max_evals, workers=2, parallel=8)
+    result = train(max_evals, workers=2)
     print(f"Test cost without a policy: {cost(np.zeros(D), TEST):.0f}")
     print(f"Test cost after {result.nfev} evaluations: {cost(result.x, TEST):.0f}")

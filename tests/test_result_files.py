@@ -20,6 +20,7 @@ from slgh.engine import checkpoint
 from slgh.oracles import Forward
 from slgh.result import Phase
 from slgh.result_files import SavedMethod
+from slgh.space import Boolean, Categorical, Float, Integer
 
 
 def same(a: Any, b: Any) -> bool:
@@ -71,6 +72,14 @@ def test_a_run_of_auto_comes_back_with_its_phases(tmp_path: Path) -> None:
 def test_a_loaded_result_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     assert len(slgh.plot(saved(auto(), tmp_path)).axes) == 2
+
+
+def test_trees_of_values_come_back(tmp_path: Path) -> None:
+    space = {"rate": Float(1e-3, 1.0, log=True), "net": [Integer(1, 4), Categorical(["a", None])], "flag": Boolean()}
+    result = slgh.minimize(lambda p: p["rate"] + p["net"][0], space, max_evals=40, seed=0)
+    loaded = saved(result, tmp_path)
+    assert differs(result, loaded) == []
+    assert loaded.x.keys() == space.keys()
 
 
 def test_the_result_of_a_run_that_has_not_ended_can_be_saved(tmp_path: Path) -> None:

@@ -97,7 +97,8 @@ class Result(OptimizeResult):
         -------
         pandas.DataFrame
             One row per recorded iteration, with the columns iteration, nfev, fun, t, fun_best and those of a `watch`.
-            A run of "auto" also has the column phase. With history="x" there are columns x0, x1, ... For a batch there
+            A run of "auto" also has the column phase. With history="x" there are columns x0, x1, ..., in a search space
+            the relaxed variables. For a batch there
             is one row per problem and recorded iteration, with the column problem first. As in `history`, a problem
             that has ended repeats its last row.
 

@@ -564,7 +564,8 @@ class Phases:
         outcome = outcome._replace(left=self.left, nit=run.state.k)
         self._note_end(outcome)
         if outcome.phase != "restarts":  # only notes the lowest point
-            logger.info("End %s: f = %.6g, %d evaluations left", outcome.phase, outcome.fun, self.left)
+            value = f"f = {outcome.fun:.6g}, " if np.isfinite(outcome.fun) else ""
+            logger.info("End %s: %s%d evaluations left", outcome.phase, value, self.left)
         return self.log.end(outcome)
 
     def _note_end(self, outcome: PhaseOutcome) -> None:

@@ -176,7 +176,7 @@ class Run:
             f"{B} problems" if config.batched else "1 problem",
             d,
             limits or "no limits",
-            config.seed if np.ndim(config.seed) == 0 else f"{config.seed[0]}, ...",
+            f"{config.seed[0]}, ..." if isinstance(config.seed, list) else config.seed,
         )
 
     def _log_end(self, result: Result) -> None:

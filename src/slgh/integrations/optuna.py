@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -139,7 +140,7 @@ class SLGHSampler(BaseSampler):
             return self.seed
         stored = study._storage.get_study_system_attrs(study._study_id)
         if SEED not in stored:
-            study._storage.set_study_system_attr(study._study_id, SEED, int(np.random.SeedSequence().entropy) % 2**63)
+            study._storage.set_study_system_attr(study._study_id, SEED, secrets.randbits(62))
             stored = study._storage.get_study_system_attrs(study._study_id)
         return int(stored[SEED])
 
@@ -232,6 +233,7 @@ class _Replay:
 
     def _value(self, trial: FrozenTrial) -> float:
         """Return the value to minimize of a finished trial, NaN if it has none."""
+        value: float
         if trial.state == TrialState.COMPLETE:
             value = trial.value
         elif trial.state == TrialState.PRUNED and trial.intermediate_values:

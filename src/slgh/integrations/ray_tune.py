@@ -58,7 +58,13 @@ class SLGHSearch(Searcher):
     ) -> None:
         super().__init__(metric=metric, mode=mode)
         checks.count("n_trials", n_trials)
-        self.options: dict[str, Any] = {"start": start, "max_evals": n_trials, "parallel": parallel, "seed": seed, "history": 0}
+        self.options: dict[str, Any] = {
+            "start": start,
+            "max_evals": n_trials,
+            "parallel": parallel,
+            "seed": seed,
+            "history": 0,
+        }
         self.space = None if space is None else Space(_read(space, "space"))
         self.optimizer: slgh.Optimizer | None = None
         self.live: dict[str, Any] = {}
