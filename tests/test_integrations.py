@@ -210,6 +210,7 @@ def test_wandb_has_what_the_callback_logged(tmp_path: Path) -> None:
 
     with wandb.init(mode="offline", dir=str(tmp_path), settings=wandb.Settings(silent=True)) as run:
         result = slgh.minimize(fun, starts(1)[0], max_iter=20, callback=WandbCallback(run, every=5), **METHOD)
+    wandb.teardown()  # waits for the process that writes the file
     content = next(tmp_path.rglob("*.wandb")).read_bytes()
     for value in result.history["fun_best"][4::5].tolist():
         assert repr(value).encode() in content

@@ -200,10 +200,14 @@ class _Replay:
 
     def next_point(self, trials: Sequence[FrozenTrial], number: int) -> int | None:
         """Return the number of a point that trial `number` should evaluate, or None if all are being evaluated."""
-        mine = [t for t in trials if t.number != number and t.system_attrs.get(POINT, [None])[0] == self.key]
+        by_point: dict[tuple[int, int], list[FrozenTrial]] = {}
+        for trial in trials:
+            key, run, at = trial.system_attrs.get(POINT, (None, 0, 0))
+            if key == self.key and trial.number != number:
+                by_point.setdefault((run, at), []).append(trial)
         while True:
-            found, running = self._observed(mine, number)
             places = range(self.first, self.first + len(self.points))
+            found, running = self._observed({at: by_point.get((self.run, at), []) for at in places}, number)
             if not all(at in found for at in places):
                 return next((at for at in places if at not in found and at not in running), None)
             self.optimizer.tell(self.points, [found[at] for at in places])
@@ -213,22 +217,20 @@ class _Replay:
             else:
                 self._ask()
 
-    def _observed(self, trials: Sequence[FrozenTrial], number: int) -> tuple[dict[int, float], set[int]]:
+    def _observed(self, trials: Mapping[int, Sequence[FrozenTrial]], number: int) -> tuple[dict[int, float], set[int]]:
         """Return the values at points of the current request, and the points that are being evaluated."""
         found: dict[int, float] = {}
         running: set[int] = set()
-        for trial in trials:
-            _, run, at = trial.system_attrs[POINT]
-            if run != self.run or not self.first <= at < self.first + len(self.points):
-                continue
-            expected = self.values(at)
-            # An enqueued trial has other values than its point.
-            if any(trial.params.get(name, value) != value for name, value in expected.items()):
-                continue
-            if trial.state.is_finished():
-                found.setdefault(at, self._value(trial))
-            elif number - trial.number <= LOST_AFTER + self.sampler.parallel:
-                running.add(at)
+        for at, some in trials.items():
+            expected = self.values(at) if some else {}
+            for trial in some:
+                # An enqueued trial has other values than its point.
+                if any(trial.params.get(name, value) != value for name, value in expected.items()):
+                    continue
+                if trial.state.is_finished():
+                    found.setdefault(at, self._value(trial))
+                elif number - trial.number <= LOST_AFTER + self.sampler.parallel:
+                    running.add(at)
         return found, running
 
     def _value(self, trial: FrozenTrial) -> float:
