@@ -26,7 +26,7 @@ settings.load_profile("slgh")
 ROOT = Path(__file__).parent.parent
 HEAVY_LIBRARIES = ("jax", "torch")
 HEAVY_SOURCES = [ROOT / "src/slgh" / name for name in ("backends/jax", "backends/torch", "paper/networks")]
-SLOW_MODULE = re.compile(r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda)", re.MULTILINE)
+SLOW_MODULE = re.compile(r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda|heavy)", re.MULTILINE)
 
 
 def in_fast_lane(config: pytest.Config) -> bool:

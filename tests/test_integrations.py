@@ -168,6 +168,25 @@ def test_a_live_plot_updates_one_picture(monkeypatch: pytest.MonkeyPatch) -> Non
     assert shown[-1].get_suptitle() == "a run"
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the libraries that execute notebooks
+def test_a_notebook_shows_one_picture() -> None:
+    skip_without("ipykernel", "notebook")
+    skip_without("matplotlib", "plot")
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    source = """
+import slgh
+from slgh.integrations.notebook import LivePlot
+live = LivePlot(every_seconds=0.2)
+slgh.minimize(lambda x: (x**2).sum(), [1.0, 2.0], max_evals=300, seed=0, callback=live)
+live.update()
+"""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    outputs = notebook.cells[0].outputs
+    assert ["image/png" in output.get("data", {}) for output in outputs] == [True]
+
+
 @pytest.mark.heavy
 def test_tensorboard_reads_what_the_callback_wrote(tmp_path: Path) -> None:
     skip_without("tensorboard", "tensorboard")
