@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import slgh
+from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
 from slgh.checks import ArgumentError
+from slgh.engine.bounds import Box
 from slgh.oracles import Antithetic
 from slgh.space import Array, Boolean, Categorical, Float, Integer, Ordinal, Parameter, Space
 from slgh.space.cells import largest_probabilities, reflected_cdf
@@ -328,7 +330,30 @@ def test_most_runs_find_the_optimum_of_a_space_that_is_larger_than_the_budget() 
     assert sum(fun == best for fun in found) >= 8
 
 
-@pytest.mark.parametrize("max_evals", [60, 300, 2500])
+def test_samples_reach_the_neighboring_cells_at_any_t() -> None:
+    cells = np.array([0.1, 0.0])
+    space = SampleSpace(
+        x=np.full(2, 0.55),
+        t=1e-6,
+        widths=np.ones(2),
+        box=Box(np.zeros(2), np.ones(2)),
+        dtype=np.dtype(np.float64),
+        cells=cells,
+    )
+    search = covariance_homotopy(
+        space, 2000, Incumbent(space.x, np.inf, False), samples=2000, t1=0.25, rng=np.random.default_rng(0)
+    )
+    points = next(search).points
+    assert abs(np.std(points[:, 0]) - 0.035) < 0.003  # 4.5 standard errors
+    assert np.std(points[:, 1]) < 2e-6
+
+
+def test_a_large_budget_has_covariance_homotopies() -> None:
+    result = slgh.minimize(loss, TREE, max_evals=2500, seed=1)
+    assert {"covariance", "local_search"} <= {phase.name for phase in result.phases}
+
+
+@pytest.mark.parametrize("max_evals", [60, 300])
 def test_mixed_parameters_are_minimized(max_evals: int) -> None:
     result = slgh.minimize(loss, TREE, max_evals=max_evals, seed=1)
     assert result.nfev <= max_evals
