@@ -45,6 +45,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autosummary_generate = False  # tables only, because generated pages would be written into docs/
+autodoc_mock_imports = ["tensorboard", "mlflow", "wandb", "IPython", "nevergrad", "optuna", "sklearn", "ray"]
 autodoc_member_order = "bysource"
 autodoc_type_aliases = {name: name for name in ("Array", "Leaves", "Conversation")}
 napoleon_google_docstring = False
@@ -56,7 +57,7 @@ python_use_unqualified_type_names = True
 default_role = "py:obj"  # `names` of docstrings are links where there is something to link to, and code elsewhere
 nitpick_ignore_regex = [
     ("py:obj", ".*"),
-    ("py:class", r"(numpy|np|os|scipy|sympy|torch|matplotlib|collections)\..*|Axes|Figure|TypeAliasForwardRef"),
+    ("py:class", r"(numpy|np|os|scipy|sympy|torch|matplotlib|collections|pd)\..*|Axes|Figure|TypeAliasForwardRef"),
 ]
 
 

@@ -26,7 +26,7 @@ settings.load_profile("slgh")
 ROOT = Path(__file__).parent.parent
 HEAVY_LIBRARIES = ("jax", "torch")
 HEAVY_SOURCES = [ROOT / "src/slgh" / name for name in ("backends/jax", "backends/torch", "paper/networks")]
-SLOW_MODULE = re.compile(r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda)", re.MULTILINE)
+SLOW_MODULE = re.compile(r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda|heavy)", re.MULTILINE)
 
 
 def in_fast_lane(config: pytest.Config) -> bool:
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "browser" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.browser)
         heavy = any(item.path.is_relative_to(folder) for folder in HEAVY_SOURCES)
-        if heavy or any(item.get_closest_marker(name) for name in ("cuda", "browser")):
+        if heavy or any(item.get_closest_marker(name) for name in ("cuda", "browser", "heavy")):
             item.add_marker(pytest.mark.slow)
 
 

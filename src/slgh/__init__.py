@@ -1,5 +1,6 @@
 """Non-convex optimization by single loop Gaussian homotopy."""
 
+import logging
 import sys
 from importlib import import_module
 from importlib.util import find_spec
@@ -55,6 +56,10 @@ SOURCES = {
     "smooth": "slgh.smoothing",
 }
 """Modules of the functions, classes and constants above."""
+
+
+# Without a handler of the user's, nothing is logged.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 class LazyPackage(ModuleType):

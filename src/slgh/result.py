@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
 from scipy.optimize import OptimizeResult
 
+from slgh import checks
 from slgh.display import EDGE, as_html, as_text, counts, scalar, spread, tree, vector
 from slgh.engine.termination import Status
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = (
     *("message", "success", "status", "fun", "fun_se", "maxcv", "x", "fun_best", "t"),
@@ -85,6 +91,90 @@ class Result(OptimizeResult):
         super().__init__()
         for name, value in entries.items():
             setattr(self, name, value)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the history as a pandas DataFrame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per recorded iteration, with the columns iteration, nfev, fun, t, fun_best and those of a `watch`.
+            A run of "auto" also has the column phase. With history="x" there are columns x0, x1, ..., in a search space
+            the relaxed variables. For a batch there
+            is one row per problem and recorded iteration, with the column problem first. As in `history`, a problem
+            that has ended repeats its last row.
+
+        Examples
+        --------
+        >>> import numpy as np, slgh
+        >>> result = slgh.minimize(lambda x: np.sum(x**2), [1.0, 2.0], max_evals=50, seed=0, history="x")
+        >>> result.to_frame().columns.tolist()
+        ['iteration', 'nfev', 'fun', 't', 'fun_best', 'x0', 'x1', 'phase']
+        """
+        try:
+            import pandas as pd
+        except ImportError as missing:
+            raise checks.MissingLibraryError('`to_frame` needs pandas: pip install "slgh[pandas]".') from missing
+        if "history" not in self:
+            raise checks.ArgumentValueError(
+                "`to_frame` needs a history, which the Result of a run that has not ended does not have. Wait for the "
+                "end of the run."
+            )
+        batched = np.ndim(self.success) > 0
+        frames = []
+        for b in range(len(self.success) if batched else 1):
+            columns: dict[str, Any] = {}
+            for name, column in self.history.items():
+                own = column[:, b] if batched and name not in ("iteration", "nfev") else column
+                if own.ndim == 1:
+                    columns[name] = own
+                else:
+                    columns |= {f"{name}{i}": each for i, each in enumerate(own.reshape(len(own), -1).T)}
+            frame = pd.DataFrame(columns)
+            if batched:
+                frame.insert(0, "problem", b)
+            frames.append(frame)
+        frame = pd.concat(frames, ignore_index=True)
+        if self.get("phases"):
+            starts = [phase.start for phase in self.phases]
+            at = np.searchsorted(starts, frame["iteration"], side="right") - 1
+            frame["phase"] = [self.phases[i].name for i in at]
+        return frame
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the Result to a file, which `Result.load` reads. A file that exists is replaced atomically.
+
+        Parameters
+        ----------
+        path
+            The file, an .npz archive without pickle. No suffix is added.
+        """
+        from slgh.result_files import save_entries
+
+        save_entries(path, dict(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Return the Result that `save` has written.
+
+        Arrays of PyTorch and JAX come back as NumPy arrays. Parts of a method that are not slgh's come back as text,
+        and `method` is then a description. All other entries are equal to those that were saved.
+
+        Parameters
+        ----------
+        path
+            The file. It need not be trusted: nothing in it is executed.
+
+        Raises
+        ------
+        ValueError
+            If the file is damaged, or not a Result.
+        """
+        from slgh.result_files import load_entries
+
+        result = cls()
+        result.update(load_entries(path))
+        return result
 
     def __repr__(self) -> str:
         return as_text("Result", self._rows())

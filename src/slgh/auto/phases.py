@@ -6,6 +6,7 @@ The engine does the evaluations and the iterations. The plans in `plans/` decide
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Generator
 from enum import IntEnum
 from typing import Any
@@ -38,6 +39,8 @@ from slgh.engine.termination import Status, first_counters
 from slgh.result import Phase
 from slgh.schedules import Budget
 from slgh.updates import ScaleFree
+
+logger = logging.getLogger(__name__)
 
 MAX_RETREATS = 3
 """A homotopy that meets no finite value starts again from a tenth of its t, at most this often."""
@@ -261,6 +264,7 @@ class Phases:
             # `until` is set if the run was resumed in the middle of this homotopy.
             if self.until is None and not self._begin_homotopy(run, x, t, evals, share):
                 return self._end_phase(run, PhaseOutcome("homotopy", x, np.inf, HomotopyEnd.NO_ITERATION))
+            logger.info("Begin homotopy: t = %.3g, up to iteration %s", t, self.until)
             self.phase = "homotopy"
             status = yield from run.iterate_until(self.until or 0)
             if status is Status.RUNNING:
@@ -540,6 +544,8 @@ class Phases:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
         if (skipped := self._skip_phase(name)) is not None:
             return skipped
+        if name != "homotopy":  # of a homotopy, only the value at its end is a phase here
+            logger.info("Begin %s: %d evaluations left", name, run.left)
         try:
             evaluation = next(phase)
             while True:
@@ -579,6 +585,9 @@ class Phases:
         self.left, self.phase, self.until, self.retreats = run.left + self.spare, "", None, 0
         outcome = outcome._replace(left=self.left, nit=run.state.k)
         self._note_end(outcome)
+        if outcome.phase != "restarts":  # only notes the lowest point
+            value = f"f = {outcome.fun:.6g}, " if np.isfinite(outcome.fun) else ""
+            logger.info("End %s: %s%d evaluations left", outcome.phase, value, self.left)
         return self.log.end(outcome)
 
     def _note_end(self, outcome: PhaseOutcome) -> None:

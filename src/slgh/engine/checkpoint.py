@@ -32,7 +32,7 @@ VERSION = 4
 """Version of the file format."""
 
 ADVICE = "Move it away to start anew."
-"""End of the errors on a file that cannot be continued."""
+"""End of the errors on a checkpoint that cannot be continued."""
 
 DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -81,10 +81,11 @@ class Checkpoint:
             checks.count("every_iterations", self.every_iterations)
 
 
-def resolve(path: str | os.PathLike[str]) -> Path:
+def resolve(path: str | os.PathLike[str], argument: str = "checkpoint") -> Path:
     """Return the absolute path, with links followed. Raise ValueError if something else than a file is there.
 
-    Call it once, when a run begins: the user's code may change the working directory later.
+    Call it once, when a run begins: the user's code may change the working directory later. `argument` is the name of
+    the user's argument, for errors.
     """
     name = os.fsdecode(path)
     real = Path(name)
@@ -95,21 +96,26 @@ def resolve(path: str | os.PathLike[str]) -> Path:
         return real
     except (OSError, ValueError) as error:  # ValueError: the path contains a NUL
         raise checks.ArgumentValueError(
-            f"`checkpoint` must be the path of a file, got {name!r}: {error}. Pass another path."
+            f"`{argument}` must be the path of a file, got {name!r}: {error}. Pass another path."
         ) from error
     if not stat.S_ISREG(mode):
         kind = KINDS.get(stat.S_IFMT(mode), "something else")
         raise checks.ArgumentValueError(
-            f"`checkpoint` must be the path of a file, got {name!r}, which is {kind}. Pass another path."
+            f"`{argument}` must be the path of a file, got {name!r}, which is {kind}. Pass another path."
         )
     return real
 
 
 def write(path: Path, meta: dict[str, Any], arrays: Arrays) -> None:
     """Replace the checkpoint atomically."""
-    header = np.frombuffer(json.dumps({"slgh": VERSION, **meta}).encode(), np.uint8)
+    write_archive(path, {"slgh": VERSION, **meta}, arrays)
+
+
+def write_archive(path: Path, header: dict[str, Any], arrays: Arrays) -> None:
+    """Replace an archive of a header and arrays atomically."""
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     with atomic_write(path) as file:
-        np.savez(file, allow_pickle=False, header=header, **{f"a.{n}": a for n, a in arrays.items()})
+        np.savez(file, allow_pickle=False, header=text, **{f"a.{n}": a for n, a in arrays.items()})
         # The last two bytes of a zip archive without a comment are the comment's length.
         file.seek(-2, os.SEEK_END)
         file.write(DIGEST_SIZE.to_bytes(2, "little"))
@@ -129,20 +135,27 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays] | None:
     real, name = resolve(path), os.fsdecode(path)
     if not real.exists():
         return None
-    with refuse_damaged(name), open(real, "rb") as file:
+    with refuse_damaged(name):
+        meta, arrays = read_archive(real)
+    if meta.get("slgh") != VERSION:
+        raise checks.ArgumentValueError(
+            f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {ADVICE}"
+        )
+    return meta, arrays
+
+
+def read_archive(path: Path) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and arrays that `write_archive` was given. Raise any exception if the file is damaged."""
+    with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         digest = _digest(file, size - DIGEST_SIZE)
         if size < DIGEST_SIZE or file.read() != digest:
             raise ValueError("its digest is wrong or missing: it is damaged, or of an older version")
         arrays = _read_arrays(file, size)
-        meta = json.loads(arrays.pop("header").tobytes())
-        if not isinstance(meta, dict) or not all(each.startswith("a.") for each in arrays):
-            raise ValueError("its header or the names of its arrays are not those of a checkpoint")
-    if meta.get("slgh") != VERSION:
-        raise checks.ArgumentValueError(
-            f"`checkpoint` {name!r} has format {meta.get('slgh')}, this version reads {VERSION}. {ADVICE}"
-        )
-    return meta, {each.removeprefix("a."): array for each, array in arrays.items()}
+    header = json.loads(arrays.pop("header").tobytes())
+    if not isinstance(header, dict) or not all(each.startswith("a.") for each in arrays):
+        raise ValueError("its header or the names of its arrays are not those of slgh")
+    return header, {each.removeprefix("a."): array for each, array in arrays.items()}
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:
@@ -193,8 +206,13 @@ def _read_array(data: IO[bytes], size: int, name: str) -> NDArray[Any]:
 
 
 @contextmanager
-def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any exception while a checkpoint is read or loaded into a ValueError, except OtherRun and MemoryError."""
+def refuse_damaged(
+    path: str | os.PathLike[str], argument: str = "checkpoint", content: str = "checkpoint", advice: str = ADVICE
+) -> Iterator[None]:
+    """Turn any exception while a file is read or loaded into a ValueError, except OtherRun and MemoryError.
+
+    The error names the user's `argument`, and says that the file is no complete `content`.
+    """
     try:
         yield
     except (OtherRun, MemoryError):
@@ -202,7 +220,7 @@ def refuse_damaged(path: str | os.PathLike[str]) -> Iterator[None]:
     except Exception as error:
         reason = str(error) if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {error}"
         raise checks.ArgumentValueError(
-            f"`checkpoint` {os.fsdecode(path)!r} is not a complete checkpoint ({reason}). {ADVICE}"
+            f"`{argument}` {os.fsdecode(path)!r} is not a complete {content} ({reason}). {advice}"
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 from slgh import checks
 from slgh.engine.clusters import Call, Mapper, Pool, as_engine
 from slgh.engine.interrupts import deferred_interrupts
+
+logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 """Seconds between two checks of a worker process that its parent is alive."""
@@ -253,6 +256,7 @@ class _Pool:
         self.kill()
         self.close()
         self.executor, self.killed = self._start(), False
+        logger.info("Replaced %d worker processes, one of which died", self.processes)
 
     def kill(self) -> None:
         """Kill all worker processes, even in the middle of an evaluation."""

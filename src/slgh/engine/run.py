@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Generator
 from functools import partial
@@ -36,6 +37,12 @@ from slgh.protocols import Query, StepState
 from slgh.result import Phase, Result
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+
+SHOWN_LIMITS = ("max_iter", "max_evals", "max_seconds", "target")
+"""Limits that are logged: those of the user."""
 
 
 class Strategy(Protocol):
@@ -145,6 +152,7 @@ class Run:
         config = self.config
         self._clock = time.monotonic()  # again, since compiling the loop does not count
         self.recorder.open()
+        self._log_begin()
         try:
             if config.start_evals and self.state.nfev == 0:
                 yield from self._evaluate_start()
@@ -161,7 +169,32 @@ class Run:
         self._reporting = True
         self.recorder.close(self.state)
         self.answers = Answers()  # answers of an incomplete iteration are in the checkpoint
-        return (yield from self._report())
+        result = yield from self._report()
+        self._log_end(result)
+        return result
+
+    def _log_begin(self) -> None:
+        """Log that the run begins, or continues a checkpoint."""
+        config = self.config
+        B, d = config.x0.shape
+        limits = ", ".join(
+            f"{n}={v}" for n, v in config.limits._asdict().items() if v is not None and n in SHOWN_LIMITS
+        )
+        logger.info(
+            "%s: method %s, %s in %d variables, %s, seed %s",
+            f"Continue after {self.state.k} iterations" if self.state.k else "Begin",
+            config.step.method.name,
+            f"{B} problems" if config.batched else "1 problem",
+            d,
+            limits or "no limits",
+            f"{config.seed[0]}, ..." if isinstance(config.seed, list) else config.seed,
+        )
+
+    def _log_end(self, result: Result) -> None:
+        """Log the outcome of the run."""
+        if logger.isEnabledFor(logging.INFO):
+            lowest = float(np.min(self.config.backend.host(result.fun))) if self.config.batched else result.fun
+            logger.info("End: f = %.6g after %.3g s. %s", lowest, result.seconds, result.message)
 
     def _answered(
         self, queries: Generator[Query | Advance, Any, T], rows: NDArray[np.intp]
@@ -440,6 +473,7 @@ class Run:
     def close_after(self, error: BaseException) -> None:
         """End the run because of an exception: save the last complete iteration, and note it in the exception."""
         self.recorder.close(self.state)
+        logger.info("End: %s after %d iterations", type(error).__name__, self.state.k)
         if self.state.active.size:
             self.noise.rewind()
             where, saver = "", self.recorder.saver

@@ -6,6 +6,7 @@ belongs to an object that saves and loads itself.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import sys
@@ -22,6 +23,8 @@ from slgh.engine.config import RunConfig
 from slgh.engine.state import RunState, from_arrays, to_arrays
 from slgh.engine.termination import LARGEST_LIMIT, Status
 from slgh.files import remove_stale
+
+logger = logging.getLogger(__name__)
 
 COUNTS = ("status", "counts", "began")
 """Arrays of a RunState over all problems."""
@@ -141,6 +144,8 @@ class Saver:
                     f"The checkpoint {self.name!r} could not be written ({error}); the run goes on and the last "
                     "complete checkpoint stays."
                 )
+        if not self.failure:
+            logger.info("Saved iteration %d in %s", meta.k, self.name)
         self.last_time, self.last_k = time.monotonic(), meta.k
         return not self.failure
 

@@ -1,0 +1,159 @@
+"""slgh as a search algorithm of Ray Tune."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+
+import slgh
+from slgh import checks
+from slgh.space import Categorical, Float, Integer, Ordinal, Parameter, Space
+
+try:
+    from ray.tune.search import Searcher
+    from ray.tune.search import sample as domains
+except ImportError as missing:
+    raise checks.MissingLibraryError(
+        '`slgh.integrations.ray_tune` needs Ray Tune: pip install "slgh[ray-tune]".'
+    ) from missing
+
+MAX_QUANTILES = 10_000
+"""Maximum number of values of a quantized domain."""
+
+
+class SLGHSearch(Searcher):
+    """Search algorithm that runs slgh's method "auto" on the configurations of a `Tuner`.
+
+    Parameters
+    ----------
+    space
+        Search space: nested dictionaries with domains of Ray Tune or parameters of `slgh.space` as leaves. Other leaves
+        are constants. None, the default: the `param_space` of the Tuner.
+    metric, mode
+        Name of the metric, and "min" or "max". By default those of the TuneConfig.
+    n_trials
+        Number of trials to plan for, 100 by default. The search ends after them.
+    start
+        Configuration where the search begins, or a part of it. By default it begins in the middle.
+    parallel
+        Number of trials that run at the same time, 1 by default. Set `max_concurrent_trials` of the TuneConfig too.
+        Ray Tune waits if all points of a round are being evaluated.
+    seed
+        Non-negative integer. If None, the default, a seed is generated.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any] | None = None,
+        *,
+        metric: str | None = None,
+        mode: str | None = None,
+        n_trials: int = 100,
+        start: dict[str, Any] | None = None,
+        parallel: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(metric=metric, mode=mode)
+        checks.count("n_trials", n_trials)
+        self.options: dict[str, Any] = {
+            "start": start,
+            "max_evals": n_trials,
+            "parallel": parallel,
+            "seed": seed,
+            "history": 0,
+        }
+        self.space = None if space is None else Space(_read(space, "space"))
+        self.optimizer: slgh.Optimizer | None = None
+        self.live: dict[str, Any] = {}
+        """Points that are being evaluated, by the id of their trial."""
+
+    def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
+        """Accept the metric, the mode and the search space of the Tuner, unless they are known."""
+        if metric:
+            self._metric = metric
+        if mode:
+            self._mode = mode
+        if self.space is None:
+            self.space = Space(_read(config, "param_space"))
+        return True
+
+    def suggest(self, trial_id: str) -> Any:
+        """Return the configuration of a trial, None to wait for other trials, or FINISHED."""
+        if self.space is None or not self._metric or not self._mode:
+            raise checks.ArgumentValueError(
+                "`SLGHSearch` needs a search space, a metric and a mode. Pass them to it, or to the Tuner."
+            )
+        if self.optimizer is None:
+            self.optimizer = slgh.Optimizer(self.space, **self.options)
+        if self.optimizer.stop():
+            return Searcher.FINISHED
+        points = self.optimizer.ask(1)
+        if not points:
+            return None
+        self.live[trial_id] = points[0]
+        return points[0]
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Accept the result of a trial. One that failed counts as a value that is not finite."""
+        point = self.live.pop(trial_id, None)
+        if point is None or self.optimizer is None or self.optimizer.stop():
+            return
+        value = math.nan if error or not result else float(result[self._metric])
+        self.optimizer.tell([point], [-value if self._mode == "max" else value])
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state of the search to a file, as Ray Tune does: with pickle."""
+        with open(checkpoint_path, "wb") as file:
+            pickle.dump(self.__dict__, file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Continue from a file of `save`. Points that are being evaluated are not suggested again."""
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+        if self.optimizer is None or self.optimizer.stop():
+            return
+        assert self.space is not None
+        keys = [self.space.key(point) for point in self.live.values()]
+        for point in self.optimizer.ask():
+            if (key := self.space.key(point)) in keys:
+                keys.remove(key)
+            else:
+                self.optimizer.abandon([point])
+
+
+def _read(tree: Any, path: str) -> Any:
+    """Return a search space of Ray Tune with its domains as parameters of slgh."""
+    if isinstance(tree, dict):
+        if "grid_search" in tree:
+            raise checks.ArgumentValueError(f"`{path}` must not be a grid search. Use tune.choice instead.")
+        return {name: _read(child, f"{path}.{name}") for name, child in tree.items()}
+    return _parameter(tree, path) if isinstance(tree, domains.Domain) else tree
+
+
+def _parameter(domain: Any, path: str) -> Parameter:
+    """Return the parameter for a domain of Ray Tune."""
+    sampler = domain.get_sampler()
+    step = None
+    if isinstance(sampler, domains.Quantized):
+        step, sampler = sampler.q, sampler.get_sampler()
+    log = isinstance(sampler, domains.LogUniform)
+    supported = log or isinstance(sampler, domains.Uniform)
+    if isinstance(domain, domains.Categorical) and supported:
+        return Categorical(tuple(domain.categories))
+    if not isinstance(domain, domains.Float | domains.Integer) or not supported or (log and step not in (None, 1)):
+        raise checks.ArgumentValueError(
+            f"`{path}` must be uniform, loguniform, quniform, randint, lograndint, qrandint or choice, got {domain}. "
+            "Choose one of them."
+        )
+    low, high = domain.lower, domain.upper
+    if isinstance(domain, domains.Float) and step is None:
+        return Float(low, high, log=log)
+    if isinstance(domain, domains.Integer) and step in (None, 1):
+        return Integer(low, high - 1, log=log)  # the upper bound is exclusive, unless there is a step above 1
+    first, last = math.ceil(low / step), math.floor(high / step)
+    if last - first >= MAX_QUANTILES:
+        raise checks.ArgumentValueError(f"`{path}` must have at most {MAX_QUANTILES} values. Use a larger step.")
+    return Ordinal(tuple((np.arange(first, last + 1) * step).tolist()))
