@@ -12,7 +12,7 @@ from slgh.auto import defaults
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
 from slgh.checks import count
-from slgh.engine.arguments import Arguments, read_callback
+from slgh.engine.arguments import Arguments, choose_start, read_callback
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.config import make_config
@@ -34,7 +34,7 @@ RETRIES = 2
 
 def minimize(
     fun: Any,
-    x0: Any,
+    x0: Any = None,
     *,
     method: MethodName | str | Method = "auto",
     grad: Callable[..., Any] | bool | None = None,
@@ -48,6 +48,8 @@ def minimize(
     max_iter: int | None = None,
     max_seconds: float | None = None,
     target: float | None = None,
+    ftol: float | None = None,
+    xtol: float | None = None,
     seed: Any = None,
     workers: Any = None,
     parallel: int | None = None,
@@ -75,9 +77,11 @@ def minimize(
         Or a closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
         and t (...), whose value(x, 0) is f.
     x0
-        Start, (d,). With `batched` (B, d), for B problems. Its type selects the array library: NumPy, PyTorch (CPU or
-        CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32 or float64) and the
-        device of x0. Lists and NumPy integers become float64, integers of other libraries their default float.
+        Start, (d,). With `batched` (B, d), for B problems. A Result, of slgh or SciPy, stands for its x. If it is None,
+        the default, the start is the middle of `bounds`, which must be finite. Its type selects the array library:
+        NumPy, PyTorch (CPU or CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32
+        or float64) and the device of x0. Lists and NumPy integers become float64, integers of other libraries their
+        default float.
     method
         Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
         rugged, singular or noisy, then spends the budget on homotopies and local searches. The local searches use
@@ -119,6 +123,13 @@ def minimize(
     target
         A problem stops once a value <= target is found. For a stochastic fun, the value is an iteration's estimate at
         x. None by default.
+    ftol, xtol
+        Tolerances that end a problem with Status.CONVERGED: f has fallen by at most ftol max(1, abs(f)), or no variable
+        of x has changed by more than xtol max(1, max(abs(x))). One that holds is enough. "auto" compares its lowest
+        point after each phase with the one 5 phases before, if a local search has converged before these. Its local
+        searches stop at ftol, too. Other methods compare every 100 iterations, if t does not fall or is at most
+        t1 / 10. In a batch, "auto" does so in its local searches. If "auto" finds f to be noisy at all points, they
+        have no effect. They belong to the run, and a resumed run needs the same. None by default: not compared.
     seed
         Non-negative integer. With `batched` also a list of one integer per problem. Each problem then runs as it would
         alone. If None, the default, a seed is generated and stored in `result.seed`. Global random state is never
@@ -218,6 +229,7 @@ def minimize(
     >>> print(np.round(result.x, 3))
     [0.819 0.671]
     """
+    x0 = choose_start(x0, bounds, batched=batched)
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
     refuse_functions(fun, grad, extra, backend)
@@ -229,6 +241,8 @@ def minimize(
         bounds=bounds,
         batched=batched,
         limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+        ftol=ftol,
+        xtol=xtol,
         seed=seed,
         callback=callback,
         progress=progress,
@@ -293,6 +307,8 @@ def drive(
     count("retries", retries, 0)
     config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
+    if config.tolerances is not None and config.phases is None:
+        needs_python = "ftol and xtol are compared in Python"
     if parallel:
         needs_python = "workers call fun from Python"
     differences = config.step.method.oracle.asks == "values" and not tf32

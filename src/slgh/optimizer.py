@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.checks import ArgumentValueError, NonfiniteError, count
-from slgh.engine.arguments import Arguments
+from slgh.engine.arguments import Arguments, choose_start
 from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
@@ -37,7 +37,7 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, seed, parallel
+    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, ftol, xtol, seed, parallel
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -62,7 +62,7 @@ class Optimizer:
 
     def __init__(
         self,
-        x0: Any,
+        x0: Any = None,
         *,
         method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
@@ -73,6 +73,8 @@ class Optimizer:
         max_iter: int | None = None,
         max_seconds: float | None = None,
         target: float | None = None,
+        ftol: float | None = None,
+        xtol: float | None = None,
         seed: Any = None,
         parallel: int | None = None,
         callback: Callable[..., object] | None = None,
@@ -83,12 +85,14 @@ class Optimizer:
         **params: Unpack[MethodParameters],
     ) -> None:
         arguments = Arguments(
-            x0=x0,
+            x0=choose_start(x0, bounds, batched=batched),
             method=method,
             sample_xi=sample_xi,
             bounds=bounds,
             batched=batched,
             limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+            ftol=ftol,
+            xtol=xtol,
             seed=seed,
             callback=callback,
             progress=progress,

@@ -72,13 +72,17 @@ class Converged(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRegion:
-    """Start `x`, units of length `unit`, and bounds, (d,) each. `dtype` is that of the points that f sees."""
+    """Start `x`, units of length `unit`, and bounds, (d,) each. `dtype` is that of the points that f sees.
+
+    Changes of f up to `ftol` max(1, |f|) count as none.
+    """
 
     x: Floats
     unit: Floats
     low: Floats
     high: Floats
     dtype: Any
+    ftol: float = 0.0
 
     def at(self, z: Floats) -> Floats:
         """Return the point x + unit z, rounded as f will see it, within the bounds."""
@@ -167,8 +171,8 @@ class SearchObjective:
         return (self.x - self.region.x) / self.region.unit
 
     def rounding(self, fun: float) -> float:
-        """Return the largest change of f that counts as rounding where its value is `fun`."""
-        return ROUNDING_ULPS * self.eps * abs(fun)
+        """Return the largest change of f that counts as none where its value is `fun`: rounding, or the tolerance."""
+        return max(ROUNDING_ULPS * self.eps * abs(fun), self.region.ftol * max(1.0, abs(fun)))
 
     def begin_descent(self) -> None:
         """Count stalled evaluations from 0 again."""

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import Bounds, OptimizeResult
 
 from slgh import checks
 from slgh.backends import Backend
+from slgh.engine.bounds import read_bounds
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.termination import Tolerances
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Array, Oracle, Watch
 
@@ -39,12 +42,16 @@ OTHER_NAMES = {
     "popsize": "samples",
     "lr": "step",
     "nu": "noise",
+    "fatol": "ftol",
+    "xatol": "xtol",
+    "tolfun": "ftol",
+    "tolx": "xtol",
 }
 """Names of arguments in SciPy, pycma and other libraries, with the name in slgh."""
 
 NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
-    "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
+    "tol": "pass `ftol` for changes of f, or `xtol` for changes of x",
     "hess": "no method uses second derivatives",
     "constraints": "only bounds are supported",
 }
@@ -71,6 +78,8 @@ class Arguments:
     params: dict[str, Any]
     data: Any = None
     watch: Watch | None = None
+    ftol: float | None = None
+    xtol: float | None = None
     batch_size: int | None = None
     parallel: int | None = None
     workers: int = 1
@@ -84,6 +93,32 @@ def refuse_foreign_names(params: dict[str, Any]) -> None:
             raise checks.ArgumentTypeError(f"Unknown argument `{name}`. Did you mean `{OTHER_NAMES[name]}`?")
         if name in NOT_HERE:
             raise checks.ArgumentTypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
+
+
+def choose_start(x0: Any, bounds: Any, *, batched: bool) -> Any:
+    """Return x0, the solution of an earlier Result, or the middle of the bounds if x0 is None."""
+    if isinstance(x0, OptimizeResult):
+        if "x" not in x0:
+            raise checks.ArgumentValueError("`x0` is a result without `x`. Pass an array, or a result that has one.")
+        return x0.x
+    if x0 is not None:
+        return x0
+    if batched:
+        raise checks.ArgumentValueError("`x0` must be given with batched=True. Pass an array (B, d) of starts.")
+    if bounds is None:
+        raise checks.ArgumentTypeError(
+            "`x0` must be given if there are no bounds. Pass an array (d,), or `bounds`, whose middle is the start."
+        )
+    if isinstance(bounds, Bounds):
+        d = max(np.size(bounds.lb), np.size(bounds.ub))
+    else:
+        d = len(bounds) if hasattr(bounds, "__len__") else 1
+    box = read_bounds(bounds, d, np.float64)
+    ends = np.array([-np.inf, np.inf]) if box is None else np.concatenate([box.low, box.high])
+    if not np.isfinite(ends).all():
+        raise checks.ArgumentValueError("`x0` must be given unless all bounds are finite. Pass an array (d,).")
+    assert box is not None
+    return box.low / 2 + box.high / 2
 
 
 def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
@@ -182,6 +217,20 @@ def read_sample_xi(sample_xi: Any) -> Any:
     sample_xi = checks.plain(sample_xi)
     checks.count("sample_xi", sample_xi, most=2**63)
     return int(sample_xi)
+
+
+def refuse_tolerances(tolerances: Tolerances, oracle: Oracle, *, stochastic: bool, composes: bool) -> None:
+    """Raise if the values of this run cannot be compared with `ftol`. `composes`: searches from values follow."""
+    if tolerances.ftol is None:
+        return
+    if stochastic:
+        raise checks.ArgumentValueError(
+            "`ftol` needs a fun without sample_xi: single values of a stochastic fun mean little. Pass `xtol`."
+        )
+    if oracle.asks != "values" and not composes:
+        raise checks.ArgumentValueError(
+            f"`ftol` needs values of fun, and the oracle {oracle.name!r} does not ask for any. Pass `xtol`."
+        )
 
 
 def read_watch(watch: Any, oracle: Oracle, *, stochastic: bool) -> set[str]:

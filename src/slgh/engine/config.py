@@ -29,13 +29,14 @@ from slgh.engine.arguments import (
     read_watch,
     read_x0,
     refuse_foreign_names,
+    refuse_tolerances,
 )
 from slgh.engine.bad_values import POLICIES
 from slgh.engine.batch_search import local_method
 from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
-from slgh.engine.termination import Limits, read_limits, with_iterations
+from slgh.engine.termination import Limits, Tolerances, read_limits, read_tolerances, with_iterations
 from slgh.engine.theory_step import THEORY_NAMES, apply_theory, fill_gamma, read_theory
 from slgh.method import SLOTS, Composition, ObjectiveTraits, read_composition, refuse_mismatch
 from slgh.oracles import Antithetic
@@ -77,6 +78,8 @@ class RunConfig:
     data: tuple[Array, ...]
     """The user's data, in the backend's arrays with leading axis B."""
     limits: Limits
+    tolerances: Tolerances | None
+    """Changes of f and x by which the run converges. None: it does not."""
     reserve: int
     """Evaluations of each problem that are reserved for its final value."""
     start_evals: int
@@ -214,6 +217,11 @@ def make_config(
     tail_from = int(TAIL_START * T) if reports_best and stochastic and T is not None else None
     phases = _plan_phases(arguments, limits, built.oracle) if method == "auto" else None
 
+    tolerances = read_tolerances(arguments.ftol, arguments.xtol)
+    if tolerances is not None:
+        composes = bool(phases) or search is not None
+        refuse_tolerances(tolerances, built.oracle, stochastic=stochastic, composes=composes)
+
     # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
     if arguments.seed is None and saved_seed is not None and (np.ndim(saved_seed) == 0 or len(saved_seed) == B):
@@ -228,6 +236,8 @@ def make_config(
         on_nonfinite=arguments.on_nonfinite,
         tail_from=tail_from,
         watch=watch,
+        # "auto" converges in its searches, not in the homotopies before them.
+        tolerances=None if phases or search is not None else tolerances,
     )
     described = describe(built)
     if search is not None:
@@ -237,6 +247,7 @@ def make_config(
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
         **({"parallel": parallel} if parallel > 1 else {}),
+        **({} if tolerances is None else {"tolerances": list(tolerances)}),
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
         "method": described,
@@ -260,6 +271,7 @@ def make_config(
         box=box,
         data=data,
         limits=limits,
+        tolerances=tolerances,
         reserve=reserve,
         start_evals=start_evals,
         batched=arguments.batched,
@@ -271,7 +283,7 @@ def make_config(
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
         width=width,
-        search=None if search is None else dataclasses.replace(step, method=search),
+        search=None if search is None else dataclasses.replace(step, method=search, tolerances=tolerances),
         traits=traits,
         given=frozenset(params),
         identity=identity,
