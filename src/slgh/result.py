@@ -28,6 +28,15 @@ class Phase(NamedTuple):
     stop: int
 
 
+class Minima(NamedTuple):
+    """Distinct local minima, the lowest first."""
+
+    points: Any
+    """(k, d)."""
+    values: Any
+    """(k,)."""
+
+
 class Result(OptimizeResult):
     """Outcome of a run, a `scipy.optimize.OptimizeResult`.
 
@@ -68,6 +77,12 @@ class Result(OptimizeResult):
         For a single problem of "auto", its phases in order, each a tuple (name, start, stop): `history` has their
         iterations start to stop - 1. The name is "homotopy", "local_search" or "covariance" (a homotopy
         that learns a full metric), or "restarts" for each that follows these. Empty for other runs.
+    minima
+        For a single problem of "auto", the distinct local minima at which its local searches, basin hops and covariance
+        homotopies have converged: `minima.points` (k, d) and `minima.values` (k,), the lowest first. Points count as
+        one minimum if no variable differs by more than 5 % of the unit of the searches, which is a tenth of the box or,
+        without bounds, 0.4 t1. Searches that cannot get below the lowest minimum stop early, so the higher ones are
+        known less exactly. Empty (k = 0) for other methods, for batches, and if f is noisy at all points.
     watched
         With a `watch`, the arrays that it keeps, by name.
     method, engine, seed

@@ -49,6 +49,10 @@ PLAN_STREAM, COVARIANCE_STREAM, SEARCH_STREAM, START_STREAM = 1, 2, 3, 4
 """Numbers of the random streams of a phase. The random points of the region have none."""
 
 
+SAME_MINIMUM = 0.05
+"""Points that differ by no more than this in each variable, in units of a local search, are one minimum. It is wider
+than ROUGH_RADIUS of `wide_search`, at which searches may stop."""
+
 DESCENTS = ("homotopy", "local_search", "basin_hops", "covariance")
 """Phases that may lower f. The tolerances compare the points before and after them."""
 
@@ -136,6 +140,18 @@ class Phases:
         else:
             return None
         return Solution(best.x, best.fun, best.error if np.isfinite(best.error) else np.nan)
+
+    @property
+    def minima(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Distinct local minima so far, points (k, d) and values (k,), the lowest first."""
+        found = sorted(self.log.minima, key=lambda minimum: minimum[1])
+        points, values = np.empty((len(found), self.config.x0.shape[1])), np.empty(len(found))
+        k, apart = 0, SAME_MINIMUM * self.unit
+        for x, fun in found:
+            if (np.abs(points[:k] - x) > apart).any(axis=1).all():
+                points[k], values[k] = x, fun
+                k += 1
+        return points[:k], values[:k]
 
     @property
     def homotopies(self) -> int:
@@ -340,6 +356,8 @@ class Phases:
             most = budget - self._value_evals
             found = yield from covariance_homotopy(space, most, incumbent, samples=samples, t1=self.t1, rng=rng)
             if not self.has_outliers:
+                if found.end.settled and np.isfinite(found.fun):
+                    self.log.minima.append((found.x, found.fun))
                 return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
             last = PhaseOutcome("covariance", found.center, np.inf, int(found.end))
             return (yield from self._with_value(last)) if most >= samples else last
@@ -507,6 +525,7 @@ class Phases:
 
         def phase() -> Evaluating[PhaseOutcome]:
             found = yield from search
+            self.log.minima += [(minimum.x, minimum.fun) for minimum in found.minima]
             return PhaseOutcome(name, found.x, found.fun, int(found.converged))
 
         self.phase = name

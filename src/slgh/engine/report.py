@@ -16,7 +16,7 @@ from slgh.engine.state import RunState, slices
 from slgh.engine.termination import Status, status_after
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight, StepState
-from slgh.result import Phase, Result
+from slgh.result import Minima, Phase, Result
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""
@@ -52,6 +52,8 @@ class Ending(NamedTuple):
     story: str
     """Observations and phases of "auto", for the message."""
     homotopies: int
+    minima: tuple[NDArray[Any], NDArray[Any]] | None
+    """Points (k, d) and values (k,) of the local minima that "auto" has found."""
     phases: tuple[Phase, ...]
     """Phases of "auto", else empty."""
     remarks: tuple[str, ...]
@@ -128,12 +130,20 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
         message=_message(ending, status),
         chosen=_chosen(ending),
         history=history,
+        minima=_minima(ending),
         phases=ending.phases,
         method=ending.method,
         engine=ending.engine,
         seed=config.seed,
         seconds=ending.elapsed(),
     )
+
+
+def _minima(ending: Ending) -> Minima:
+    """Return the local minima in arrays of x0's library."""
+    x0, to_library = ending.config.x0, ending.config.backend.to_library
+    found = (np.empty((0, x0.shape[1])), np.empty(0)) if ending.minima is None else ending.minima
+    return Minima(*(to_library(a.astype(x0.dtype)) for a in found))
 
 
 def _of_one(arrays: dict[str, Any], to_library: Callable[[Any], Any]) -> dict[str, Any]:

@@ -49,6 +49,10 @@ class Strategy(Protocol):
         """Best point of a noisy f. If it is None, the last iterate is the solution."""
 
     @property
+    def minima(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Distinct local minima so far, points (k, d) and values (k,), the lowest first."""
+
+    @property
     def story(self) -> str:
         """Observations and phases so far, for the message."""
 
@@ -319,6 +323,7 @@ class Run:
                 noisy=strategy is not None and strategy.noisy,
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,
+                minima=None if strategy is None else strategy.minima,
                 phases=() if strategy is None else strategy.timeline(self.state.k),
                 remarks=(self.config.remark, self.loop_remark, *(remark() for remark in self._remarks)),
                 elapsed=self.elapsed,
