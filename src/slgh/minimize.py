@@ -14,6 +14,7 @@ from slgh.backends import backend_of
 from slgh.checks import count
 from slgh.engine.arguments import Arguments, choose_start, read_callback
 from slgh.engine.bad_values import BadValuePolicy
+from slgh.engine.cache import Cache, read_cache
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.config import make_config
 from slgh.engine.executors import is_parallel, open_workers, size_of
@@ -54,6 +55,7 @@ def minimize(
     workers: Any = None,
     parallel: int | None = None,
     retries: int = RETRIES,
+    cache: bool | int = False,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
     history: History = 1000,
@@ -148,6 +150,12 @@ def minimize(
         Maximum number of times that a point is evaluated again because its worker process died, 2 by default. Then the
         run ends with an error, which names the point if slgh has started the process. On Ray it is the `max_retries` of
         the tasks. Dask has settings of its own, and an executor that has lost a worker cannot go on.
+    cache
+        True to keep the values of a deterministic fun, and its gradients: at a point with the same bits, fun is not
+        called again. An integer is the number of values to keep, 100,000 for True. A value from the cache counts as an
+        evaluation, so that the result does not change. `result.ncached` counts these. A checkpoint does not hold the
+        cache. "auto" cannot notice noise then. A batch that is vectorized is evaluated where any problem has a new
+        point. False by default.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
         its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
@@ -270,7 +278,8 @@ def minimize(
         differentiate=run.config.step.method.oracle.asks == "gradients",
         watched=watch is not None,
     )
-    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
+    kept = read_cache(cache, stochastic=run.config.stochastic, closed_form=closed, watched=watch is not None)
+    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries, cache=kept)
 
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | None = None) -> Run:
@@ -302,6 +311,7 @@ def drive(
     compiled: bool | None,
     tf32: bool,
     retries: int = RETRIES,
+    cache: Cache | None = None,
 ) -> Result:
     """Call the user's functions until the run ends."""
     count("retries", retries, 0)
@@ -309,6 +319,8 @@ def drive(
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if config.tolerances is not None and config.phases is None:
         needs_python = "ftol and xtol are compared in Python"
+    if cache is not None:
+        needs_python = "the cache is kept in Python"
     if parallel:
         needs_python = "workers call fun from Python"
     differences = config.step.method.oracle.asks == "values" and not tf32
@@ -318,16 +330,20 @@ def drive(
         functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
         interrupts.leave_user_code()
         if not parallel:
-            return _answer_requests(run, functions, interrupts)
+            return _answer_requests(run, functions, interrupts, cache)
         with open_workers(workers, functions.calls, fork=backend.forks, retries=retries) as opened:
             run.add_remark(lambda: opened.remark)
-            return _answer_requests(run, functions.with_workers(opened), interrupts)
+            return _answer_requests(run, functions.with_workers(opened), interrupts, cache)
 
 
-def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts) -> Result:
+def _answer_requests(
+    run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts, cache: Cache | None
+) -> Result:
     """Answer requests until the run ends. The user's code sees its own handling of floating-point errors."""
     config, requests = run.config, run.requests()
-    objective = Objective(functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite)
+    objective = Objective(
+        functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite, cache=cache
+    )
     answer: Any = None
     try:
         while True:
@@ -336,6 +352,7 @@ def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: In
                     request = requests.send(answer)
             except StopIteration as end:
                 result: Result = end.value
+                result.update(ncached=0 if cache is None else cache.hits)
                 return result
             try:
                 interrupts.enter_user_code()  # raises KeyboardInterrupt if Ctrl-C is pending

@@ -11,11 +11,11 @@ from slgh.engine.termination import Status
 
 SHOWN = (
     *("message", "success", "status", "fun", "fun_se", "x", "fun_best", "t"),
-    *("nit", "nfev", "njev", "nrejected", "method", "seed"),
+    *("nit", "nfev", "njev", "nrejected", "ncached", "method", "seed"),
 )
 """Entries that a Result prints, in this order. Of the others it prints the names."""
 
-IF_NONZERO = ("fun_se", "njev", "nrejected")
+IF_NONZERO = ("fun_se", "njev", "nrejected", "ncached")
 """Entries that are not printed if they are 0."""
 
 
@@ -66,6 +66,9 @@ class Result(OptimizeResult):
     nit, nfev, njev, nrejected
         Numbers of iterations, of evaluations of f (and F), of evaluations of gradients and derivatives, and of samples
         dropped because they were not finite.
+    ncached
+        Number of evaluations among these that the `cache` answered, since the run was last started. For a batch, of all
+        problems together.
     status, success, message
         A `Status`; True if the run ended as planned with a finite fun; and a sentence that says why it ended.
     chosen

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends import Backend
 from slgh.engine import bad_values
+from slgh.engine.cache import Cache, Key
 from slgh.engine.clusters import Call, Mapper
 from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
@@ -220,17 +222,24 @@ class Pointwise:
         """Return the same functions, called by workers."""
         return Pointwise(self.backend, self.fun, self.grad, self.args, derived=self.derived, mappers=workers.mappers)
 
-    def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
+    def answer(
+        self,
+        query: Query,
+        data: tuple[Array, ...],
+        answers: Answers | None = None,
+        same: Mapping[int, int] = MappingProxyType({}),
+    ) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
 
         Points whose values are in `answers` are not evaluated again. New values are added to it one by one, so that
-        they are kept if the function raises.
+        they are kept if the function raises. `same` has points that get the value of another point of the query.
         """
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
         answers = Answers() if answers is None else answers
         received = answers.received
-        missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
+        known = received.keys() | same.keys()
+        missing = [i for i in range(B * n) if i not in known] if known else range(B * n)
         items = [
             (
                 backend.to_library(points[b, i]),
@@ -252,6 +261,9 @@ class Pointwise:
                 with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
                         answers.receive(missing[i], read(value))
+        answers.begin(len(same))
+        for j, i in same.items():
+            answers.receive(j, received[i])
         found = backend.stack([received[j] for j in range(B * n)])
         return backend.xp.reshape(found, query.answer_shape)
 
@@ -284,6 +296,8 @@ class Objective:
         Arrays with leading axis B, one row per problem.
     raise_nonfinite
         Bad-value policy "raise".
+    cache
+        Values that are not computed again, None for no cache.
     """
 
     def __init__(
@@ -293,9 +307,10 @@ class Objective:
         backend: Backend,
         data: tuple[Array, ...],
         raise_nonfinite: bool,
+        cache: Cache | None = None,
     ) -> None:
         self.functions, self.backend, self.data = functions, backend, data
-        self.raise_nonfinite = raise_nonfinite
+        self.raise_nonfinite, self.cache = raise_nonfinite, cache
         # The last request's rows, and their data. The next request mostly has the same array of rows. Requests never
         # change that array, so the identity test in `__call__` is enough.
         self._rows: NDArray[np.intp] | None = None
@@ -308,7 +323,9 @@ class Objective:
             at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
         with self.backend.guard_arguments(*self._data):
-            if isinstance(self.functions, Pointwise):
+            if self.cache is not None:
+                values = self._answer_cached(request, self.cache)
+            elif isinstance(self.functions, Pointwise):
                 values = self.functions.answer(query, self._data, answers)
             else:
                 answers.begin(query.points.shape[0] * query.points.shape[1])
@@ -317,6 +334,42 @@ class Objective:
             name = "grad" if query.is_gradient else "fun"
             bad_values.refuse(self.backend.host(values), self.backend.host(query.points), name)
         return values
+
+    def _answer_cached(self, request: Evaluate, cache: Cache) -> Array:
+        """Return values (B, n), or gradients (B, n, d). Each point whose value is not in the cache is evaluated once.
+
+        A function of the points of all problems gets those columns of the points (B, n, d) that it needs for any of
+        them.
+        """
+        query, rows, answers = request
+        functions, backend, received = self.functions, self.backend, answers.received
+        (B, n), keys = query.points.shape[:2], cache.keys(query, rows, backend.host)
+        known, first, same = dict[int, Any](), dict[Key, int](), dict[int, int]()
+        for i, key in enumerate(keys):
+            if i in received:
+                continue
+            if (value := cache.find(key)) is not None:
+                known[i] = value
+            elif first.setdefault(key, i) != i:
+                same[i] = first[key]
+        if isinstance(functions, Pointwise):
+            cache.hits += len(known) + len(same)
+            answers.begin(len(known))
+            for i, value in known.items():
+                answers.receive(i, value)
+            values = functions.answer(query, self._data, answers, same)
+            cache.store(keys, (received[i] for i in range(B * n)))
+            return values
+        answers.begin(B * n)
+        columns = sorted({i % n for i in first.values()})
+        cache.hits += B * (n - len(columns))
+        if columns:
+            part = query._replace(points=query.points[:, backend.index(np.array(columns))])
+            new = functions.answer(part, self._data)
+            known |= {b * n + i: new[b, k] for k, i in enumerate(columns) for b in range(B)}
+        known |= {i: known[of] for i, of in same.items()}
+        cache.store(keys, (known[i] for i in range(B * n)))
+        return backend.xp.reshape(backend.stack([known[i] for i in range(B * n)]), query.answer_shape)
 
 
 def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:

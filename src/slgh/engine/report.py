@@ -128,6 +128,7 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     return Result(
         **found,
         message=_message(ending, status),
+        ncached=0,
         chosen=_chosen(ending),
         history=history,
         minima=_minima(ending),
