@@ -17,7 +17,7 @@ from slgh.engine.bad_values import BadValuePolicy
 from slgh.engine.cache import Cache, read_cache
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.config import make_config
-from slgh.engine.executors import is_parallel, open_workers, size_of
+from slgh.engine.executors import check_time_limit, is_parallel, open_workers, size_of
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
@@ -48,6 +48,7 @@ def minimize(
     max_evals: int | None = None,
     max_iter: int | None = None,
     max_seconds: float | None = None,
+    max_seconds_per_eval: float | None = None,
     target: float | None = None,
     ftol: float | None = None,
     xtol: float | None = None,
@@ -122,6 +123,11 @@ def minimize(
         loop, once per function). An iteration that would exceed them is not started. If all are None, the default is
         10,000 iterations. "auto" and "scale_free" plan by the number of evaluations. If neither max_evals nor max_iter
         is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
+    max_seconds_per_eval
+        Limit of the seconds that one evaluation may take. Its value is then NaN, which `on_nonfinite` treats, its
+        worker process is killed, and another takes its place. It needs `workers`, a number of processes (1 will do),
+        and a fun of one point. The start of a process does not count. Such a run depends on how fast the machine is.
+        None by default.
     target
         A problem stops once a value <= target is found. For a stochastic fun, the value is an iteration's estimate at
         x. None by default.
@@ -279,7 +285,16 @@ def minimize(
         watched=watch is not None,
     )
     kept = read_cache(cache, stochastic=run.config.stochastic, closed_form=closed, watched=watch is not None)
-    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries, cache=kept)
+    return drive(
+        run,
+        functions,
+        workers=workers,
+        compiled=compiled,
+        tf32=tf32,
+        retries=retries,
+        cache=kept,
+        seconds=max_seconds_per_eval,
+    )
 
 
 def make_run(arguments: Arguments, traits: ObjectiveTraits, found: Snapshot | None = None) -> Run:
@@ -312,10 +327,13 @@ def drive(
     tf32: bool,
     retries: int = RETRIES,
     cache: Cache | None = None,
+    seconds: float | None = None,
 ) -> Result:
     """Call the user's functions until the run ends."""
     count("retries", retries, 0)
-    config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
+    if seconds is not None:
+        check_time_limit(seconds, workers, pointwise=isinstance(functions, Pointwise))
+    config, backend, parallel = run.config, run.config.backend, is_parallel(workers) or seconds is not None
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
     if config.tolerances is not None and config.phases is None:
         needs_python = "ftol and xtol are compared in Python"
@@ -331,7 +349,7 @@ def drive(
         interrupts.leave_user_code()
         if not parallel:
             return _answer_requests(run, functions, interrupts, cache)
-        with open_workers(workers, functions.calls, fork=backend.forks, retries=retries) as opened:
+        with open_workers(workers, functions.calls, fork=backend.forks, retries=retries, seconds=seconds) as opened:
             run.add_remark(lambda: opened.remark)
             return _answer_requests(run, functions.with_workers(opened), interrupts, cache)
 

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
-import signal
-import threading
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context, parent_process
-from multiprocessing.connection import wait
 from typing import Any
 
 from slgh import checks
 from slgh.engine.clusters import Call, Mapper, Pool, as_engine
 from slgh.engine.interrupts import deferred_interrupts
-
-POLL_SECONDS = 1.0
-"""Seconds between two checks of a worker process that its parent is alive."""
+from slgh.engine.timed_workers import TimedPool
+from slgh.engine.worker_process import join_parent, process_context, refuse_unpicklable
 
 _call: Call
 """In a worker process: its function."""
@@ -31,20 +25,7 @@ def _start_worker(call: Call) -> None:
     """Start a worker process: keep the function, leave Ctrl-C to the parent, and do not outlive it."""
     global _call
     _call = call
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), name="slgh parent watch", daemon=True).start()
-
-
-def _exit_with_parent(parent_id: int) -> None:
-    """Wait for the parent process to die, then end this one at once.
-
-    The sentinel alone is not enough. A forked sibling holds the other end of its pipe, so it may fire late.
-    """
-    parent = parent_process()
-    while os.getppid() == parent_id:
-        if parent is not None and wait([parent.sentinel], timeout=POLL_SECONDS):
-            break
-    os._exit(1)
+    join_parent()
 
 
 def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -65,6 +46,20 @@ def size_of(workers: Any) -> int:
     return 1 if workers is None else as_engine(workers, 0).size or 1
 
 
+def check_time_limit(seconds: Any, workers: Any, *, pointwise: bool) -> None:
+    """Raise unless each evaluation runs in a process that can be killed after `seconds`."""
+    checks.real("max_seconds_per_eval", seconds, above=0)
+    if not isinstance(checks.plain(workers), int):
+        raise checks.ArgumentValueError(
+            "`max_seconds_per_eval` needs processes that slgh can kill. Pass `workers` their number, such as 1."
+        )
+    if not pointwise:
+        raise checks.ArgumentValueError(
+            "`max_seconds_per_eval` needs a fun of one point, since a call with many has no time per evaluation. Leave "
+            "out `vectorized`."
+        )
+
+
 class Workers:
     """The workers of a run: a Mapper for each function, their number, and what happened to them.
 
@@ -79,14 +74,20 @@ class Workers:
 
     @property
     def remark(self) -> str:
-        """Sentence for the message, empty if no worker process died."""
+        """Sentences for the message, empty if no worker process died or was killed."""
         deaths = sum(pool.deaths for pool in self._pools)
+        late = sum(pool.timeouts for pool in self._pools)
         times = f"{deaths} times" if deaths > 1 else "once"
-        return f"A worker died {times}, and its points were evaluated again." if deaths else ""
+        died = f"A worker died {times}, and its points were evaluated again." if deaths else ""
+        evaluations = f"{late} evaluations" if late > 1 else "1 evaluation"
+        killed = f"{evaluations} took longer than max_seconds_per_eval, with NaN as the value." if late else ""
+        return " ".join(filter(None, (died, killed)))
 
 
 @contextmanager
-def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -> Iterator[Workers]:
+def open_workers(
+    workers: Any, calls: list[Call], *, fork: bool, retries: int, seconds: float | None = None
+) -> Iterator[Workers]:
     """Open the workers for these functions.
 
     Parameters
@@ -99,6 +100,8 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -
         True if processes may be forks.
     retries
         Maximum number of times that a point is evaluated again because a worker died.
+    seconds
+        Time limit of an evaluation in a process. None: there is none.
     """
     workers = checks.plain(workers)
     if not isinstance(workers, int):
@@ -108,6 +111,13 @@ def open_workers(workers: Any, calls: list[Call], *, fork: bool, retries: int) -
     if workers != -1:
         checks.count("workers", workers)
     processes = os.cpu_count() or 1 if workers == -1 else workers
+    if seconds is not None:
+        with contextlib.ExitStack() as stack:
+            timed = [TimedPool(processes, call, fork=fork, retries=retries, seconds=seconds) for call in calls]
+            for each in timed:
+                stack.callback(each.close)
+            yield Workers([pool.map for pool in timed], processes, timed)
+        return
     pools = [_Pool(processes, call, fork=fork, retries=retries) for call in calls]
     try:
         yield Workers([pool.map for pool in pools], processes, pools)
@@ -127,28 +137,22 @@ class _Pool:
     """
 
     def __init__(self, processes: int, call: Call, *, fork: bool, retries: int) -> None:
-        try:
-            pickle.dumps(call)
-        except Exception as error:
-            raise checks.ArgumentTypeError(
-                f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
-                "module, or pass `workers` an executor of threads."
-            ) from None
+        refuse_unpicklable(call, processes)
         self._call, self._fork = call, fork
         self.processes, self.retries = processes, retries
         self.killed = False
         self.deaths = 0
         """Number of times that a worker process has died."""
+        self.timeouts = 0
         self._works = False
         """True if there has been a value."""
         self.executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
         """Start worker processes."""
-        forkserver = not self._fork and "forkserver" in get_all_start_methods()
         return ProcessPoolExecutor(
             self.processes,
-            mp_context=get_context("forkserver") if forkserver else None,
+            mp_context=process_context(fork=self._fork),
             initializer=_start_worker,
             initargs=(self._call,),
         )

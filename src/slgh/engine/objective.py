@@ -21,6 +21,7 @@ from slgh.engine.cache import Cache, Key
 from slgh.engine.clusters import Call, Mapper
 from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
+from slgh.engine.timed_workers import TIMED_OUT
 from slgh.protocols import Array, Query
 
 CLOSED_FORM_METHODS = {
@@ -251,6 +252,11 @@ class Pointwise:
         which = 0 if query.what == "fun" else 1
         call = self.calls[which]
         read = backend.number if which == 0 else partial(self._vector, d=d)
+
+        def nothing() -> Array:
+            """Return the value of an evaluation that took too long: NaN, or a gradient of NaN."""
+            return backend.native(np.full(() if which == 0 else (d,), np.nan, backend.host(points).dtype))
+
         with backend.guard_arguments(points):
             if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
@@ -260,7 +266,7 @@ class Pointwise:
                 answers.begin(len(items))
                 with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
-                        answers.receive(missing[i], read(value))
+                        answers.receive(missing[i], nothing() if value is TIMED_OUT else read(value))
         answers.begin(len(same))
         for j, i in same.items():
             answers.receive(j, received[i])
