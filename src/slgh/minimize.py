@@ -43,6 +43,8 @@ def minimize(
     data: Any = None,
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
     bounds: Any = None,
+    starts: Any = None,
+    known: Any = None,
     vectorized: bool = False,
     batched: bool = False,
     max_evals: int | None = None,
@@ -113,6 +115,15 @@ def minimize(
     bounds
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
+    starts
+        Further points (k, d) to start from, in any array. They are evaluated after x0, in one request, and the run
+        begins at the lowest point of all. They count as evaluations. If max_evals is smaller, the first of them are
+        evaluated. For a single deterministic problem of "auto" or "scale_free". None by default.
+    known
+        Points whose values are known, a pair of arrays (n, d) and (n,), or a Result. They are treated like the
+        `starts`, but cost no evaluation, and neither does an x0 among them. A value that is not finite is a failed
+        evaluation. If x0 is None, it is the best known point, else the first of the `starts`. A checkpoint is of the
+        same starts and known points. None by default.
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.
@@ -243,7 +254,7 @@ def minimize(
     >>> print(np.round(result.x, 3))
     [0.819 0.671]
     """
-    x0 = choose_start(x0, bounds, batched=batched)
+    x0 = choose_start(x0, bounds, batched=batched, starts=starts, known=known)
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
     refuse_functions(fun, grad, extra, backend)
@@ -255,6 +266,8 @@ def minimize(
         bounds=bounds,
         batched=batched,
         limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+        starts=starts,
+        known=known,
         ftol=ftol,
         xtol=xtol,
         seed=seed,

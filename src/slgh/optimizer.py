@@ -37,7 +37,7 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, batched, max_evals, max_iter, max_seconds, target, ftol, xtol, seed, parallel
+    x0, method, bounds, starts, known, batched, max_evals, max_iter, max_seconds, target, ftol, xtol, seed, parallel
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -67,6 +67,8 @@ class Optimizer:
         method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
         bounds: Any = None,
+        starts: Any = None,
+        known: Any = None,
         batched: bool = False,
         gradients: bool = False,
         max_evals: int | None = None,
@@ -85,12 +87,14 @@ class Optimizer:
         **params: Unpack[MethodParameters],
     ) -> None:
         arguments = Arguments(
-            x0=choose_start(x0, bounds, batched=batched),
+            x0=choose_start(x0, bounds, batched=batched, starts=starts, known=known),
             method=method,
             sample_xi=sample_xi,
             bounds=bounds,
             batched=batched,
             limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+            starts=starts,
+            known=known,
             ftol=ftol,
             xtol=xtol,
             seed=seed,

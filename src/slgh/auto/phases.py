@@ -94,8 +94,14 @@ class Phases:
 
     @property
     def x0(self) -> NDArray[Any]:
-        """The start, (d,)."""
-        return np.asarray(self.config.x0[0].astype(float))
+        """The start, (d,): the best one if there are several."""
+        return next((o.x for o in self.log.outcomes if o.phase == "starts"), self.config.x0[0].astype(float))
+
+    def choose_start(self, run: Run) -> None:
+        """Log the best of several starts. A resumed run may know lower points."""
+        if self._skip_phase(run, "starts") is None:
+            # One value says nothing of its noise, so it is no incumbent.
+            self._end_phase(run, PhaseOutcome("starts", run.state.full.x_best[0].astype(float), np.inf))
 
     @property
     def landscape(self) -> Landscape | None:

@@ -10,8 +10,8 @@ from slgh.auto.evaluation import Floats
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays, expect
 
-LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average")
-"""Phases that a log may hold: those that the user may choose, and those of the plan for a noisy f."""
+LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average", "starts")
+"""Phases that a log may hold: those that the user may choose, those of the plan for a noisy f, and the first point."""
 
 
 class PhaseOutcome(NamedTuple):

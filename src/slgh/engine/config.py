@@ -20,8 +20,10 @@ from slgh.engine.arguments import (
     MAX_SAMPLES,
     PHASES,
     Arguments,
+    Known,
     read_batch_size,
     read_data,
+    read_known,
     read_parallel,
     read_phases,
     read_sample_xi,
@@ -83,7 +85,9 @@ class RunConfig:
     reserve: int
     """Evaluations of each problem that are reserved for its final value."""
     start_evals: int
-    """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0."""
+    """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0, and the `starts`."""
+    known: Known | None
+    """Points to choose the start from: `starts`, which begin with x0 unless its value is known, and known points."""
     batched: bool
     batch_size: int | None
     """Number of problems that run at a time. None: all."""
@@ -155,6 +159,10 @@ def make_config(
     terms = sample_xi if isinstance(sample_xi, int) else None
     traits = dataclasses.replace(traits, stochastic=sample_xi is not None, terms=terms)
     box = _read_box(arguments.bounds, x)
+    known = read_known(arguments, x, stochastic=traits.stochastic)
+    if known is not None:
+        _refuse_outside("starts", known.starts, box)
+        _refuse_outside("known", known.points, box)
     method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
 
     # The method, without the parameters that depend on the number of iterations.
@@ -186,6 +194,9 @@ def make_config(
     # The number of iterations T, and the parameters that depend on it.
     reports_best = composition.reports == "best"
     start_evals = int(reports_best and not stochastic)
+    if known is not None:
+        known = _distinct_starts(known, x, limits.max_evals)
+        start_evals = len(known.starts)
     reserve = oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
@@ -247,6 +258,7 @@ def make_config(
         "x0": digest(x),
         "data": [digest(backend.host(a)) for a in data],
         **({"parallel": parallel} if parallel > 1 else {}),
+        **({} if known is None else {"starts": digest(*known)}),
         **({} if tolerances is None else {"tolerances": list(tolerances)}),
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
@@ -274,6 +286,7 @@ def make_config(
         tolerances=tolerances,
         reserve=reserve,
         start_evals=start_evals,
+        known=known,
         batched=arguments.batched,
         batch_size=batch_size,
         seed=seed,
@@ -294,13 +307,28 @@ def make_config(
 def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
     """Return the bounds, or raise if a start x (B, d) is outside them."""
     box = read_bounds(bounds, x.shape[1], x.dtype)
+    _refuse_outside("x0", x, box)
+    return box
+
+
+def _refuse_outside(name: str, x: NDArray[Any], box: Box | None) -> None:
+    """Raise if one of the points x (n, d) is outside the bounds."""
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
         b, i = np.argwhere(outside)[0]
         low, high = box.low[i], box.high[i]
         raise checks.ArgumentValueError(
-            f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}."
+            f"`{name}` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}."
         )
-    return box
+
+
+def _distinct_starts(known: Known, x: NDArray[Any], max_evals: int | None) -> Known:
+    """Return the points with x0 before the other starts. Points that are known or repeated are not evaluated."""
+    seen, starts = {point.tobytes() for point in known.points}, []
+    for point in (*x, *known.starts):
+        if point.tobytes() not in seen:
+            seen.add(point.tobytes())
+            starts.append(point)
+    return known._replace(starts=np.array(starts[:max_evals], x.dtype).reshape(-1, x.shape[1]))
 
 
 @np.errstate(all="ignore")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from slgh.backends.protocols import NoiseSource
 from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
+from slgh.engine.arguments import Known
 from slgh.engine.batch_search import searching
 from slgh.engine.checkpoint import Arrays, refuse_damaged
 from slgh.engine.compiled_loop import BlockLoop, compile_loop
@@ -141,7 +142,10 @@ class Run:
         self._clock = time.monotonic()  # again, since compiling the loop does not count
         self.recorder.open()
         try:
-            if config.start_evals and self.state.nfev == 0:
+            if config.known is not None:
+                if self.state.evaluations == 0:
+                    yield from self._evaluate_starts(config.known)
+            elif config.start_evals and self.state.nfev == 0:
                 yield from self._evaluate_start()
             if self.strategy is not None:
                 yield from self.strategy.phases(self)
@@ -298,6 +302,23 @@ class Run:
             f_best[rows] = np.where(np.isfinite(values), values, np.inf)
             self.state = self.loop.restart(self.state, self.state.full._replace(f_best=f_best))
         self._commit(self.state._replace(nfev=1))
+        self.noise.mark(self.state.k)
+
+    def _evaluate_starts(self, known: Known) -> Generator[Request, Any, None]:
+        """Evaluate the starts, and begin at the best of them and of the known points. Without a finite value, at x0."""
+        backend, full = self.config.backend, self.state.full
+        points, values = known.points, known.values
+        if len(known.starts):
+            query = Query("fun", backend.native(known.starts[None]))
+            found = backend.host((yield from self._evaluate(query, self.state.active)))[0]
+            points, values = np.concatenate([known.starts, points]), np.concatenate([found, values])
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = int(np.argmin(values))
+        if np.isfinite(values[best]):
+            x = points[best : best + 1]
+            full = full._replace(x=x, x_best=x, f_best=values[best : best + 1], xhat=x)
+        self.state = self.loop.restart(self.state, full)
+        self._commit(self.state._replace(nfev=len(known.starts)))
         self.noise.mark(self.state.k)
 
     def _evaluate(self, query: Query, rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
