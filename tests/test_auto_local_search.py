@@ -165,7 +165,7 @@ def ellipsoid(x: Any) -> float:
 
 @pytest.mark.parametrize(("fun", "d", "budget"), [(valley, 10, 2500), (ellipsoid, 20, 4000), (valley, 3, 2000)])
 def test_a_local_search_finds_the_minimum(fun: Point, d: int, budget: int) -> None:
-    (x, low, _), n = answered(local_search(place(np.full(d, -1.0)), budget, np.inf, gradients=False), fun)
+    (x, low, *_), n = answered(local_search(place(np.full(d, -1.0)), budget, np.inf, gradients=False), fun)
     assert n <= budget
     assert low == fun(x) < 1e-9
 
@@ -186,7 +186,7 @@ def test_few_variables_on_a_short_budget_are_left_to_quadratic_models(fun: Point
         except StopIteration as end:
             return end.value
 
-    (x, low, _), n = answered(talk(), fun)
+    (x, low, *_), n = answered(talk(), fun)
     assert set(sizes) == {1}, "quadratic models use no differences"
     assert n <= budget
     assert low == fun(x) < 1 + 1e-5
@@ -194,7 +194,9 @@ def test_few_variables_on_a_short_budget_are_left_to_quadratic_models(fun: Point
 
 def test_a_local_search_on_gradients() -> None:
     gradient = lambda x: 2 * 10.0 ** np.linspace(0, 6, x.size) * (x - 0.5)  # noqa: E731
-    (_, low, _), n = answered(local_search(place(np.full(20, -1.0)), 1000, np.inf, gradients=True), ellipsoid, gradient)
+    (_, low, *_), n = answered(
+        local_search(place(np.full(20, -1.0)), 1000, np.inf, gradients=True), ellipsoid, gradient
+    )
     assert low < 1e-9
     assert n <= 1000
 
@@ -205,13 +207,13 @@ def test_a_local_search_keeps_to_the_bounds() -> None:
         assert (x <= 2).all()
         return float(valley(x))
 
-    (x, _, _), _ = answered(local_search(place(np.full(5, 2.0), 0.75, 2.0), 2000, np.inf, gradients=False), inside)
+    (x, _, *_), _ = answered(local_search(place(np.full(5, 2.0), 0.75, 2.0), 2000, np.inf, gradients=False), inside)
     np.testing.assert_allclose(x, np.ones(5), atol=1e-5)
 
 
 def test_a_local_search_below_no_incumbent_ends_early() -> None:
     above = lambda x: 1 + ellipsoid(x)  # noqa: E731
-    (_, low, converged), whole = answered(local_search(place(np.ones(8)), 5000, np.inf, gradients=False), above)
+    (_, low, converged, *_), whole = answered(local_search(place(np.ones(8)), 5000, np.inf, gradients=False), above)
     _, early = answered(local_search(place(np.ones(8)), 5000, -1.0, gradients=False), above)
     assert converged
     assert low < 1 + 1e-12
@@ -223,7 +225,7 @@ def test_a_local_search_below_no_incumbent_ends_early() -> None:
 def test_a_local_search_never_asks_for_more_than_it_has(d: int, budget: int, seed: int) -> None:
     x = np.random.default_rng(seed).normal(size=d)
     seen = Counted(waves)
-    (best, low, _), n = answered(local_search(place(x), budget, np.inf, gradients=False), seen)
+    (best, low, *_), n = answered(local_search(place(x), budget, np.inf, gradients=False), seen)
     assert n <= budget
     assert np.isfinite(best).all()
     assert low == np.inf or low in seen.values

@@ -31,7 +31,12 @@ GOOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 1.0, "step": 0.1, "max_iter"
         (np.ones(2, np.float16), {}, "float32 or float64; got dtype float16"),
         (["a", "b"], {}, "`x0` must be real"),
         ([[1.0], [2.0, 3.0]], {}, "`x0` must be an array of numbers"),
-        (None, {}, "`x0` must be one array of numbers"),
+        (None, {}, "`x0` must be given if there are no bounds. Pass an array"),
+        (None, {"bounds": [(0, None)] * 2}, "`x0` must be given unless all bounds are finite. Pass"),
+        (None, {"bounds": [(None, None)] * 2}, "`x0` must be given unless all bounds are finite. Pass"),
+        (None, {"bounds": 5}, "`bounds` must be a scipy.optimize.Bounds or one pair"),
+        (None, {"bounds": [(0, 1)], "batched": True}, "`x0` must be given with batched=True. Pass"),
+        (slgh.Result(fun=1.0), {}, "`x0` is a result without `x`. Pass"),
     ],
 )
 def test_wrong_x0(x0: Any, options: dict[str, Any], match: str) -> None:
@@ -84,7 +89,7 @@ def test_other_libraries_arrays_are_named() -> None:
         ({"maxiter": 5}, "Unknown argument `maxiter`. Did you mean `max_iter`"),
         ({"options": {}}, "`options` is not taken: options are keyword arguments"),
         ({"rng": 1}, "Unknown argument `rng`. Did you mean `seed`"),
-        ({"tol": 1e-3}, "there are no tolerances"),
+        ({"tol": 1e-3}, "pass `ftol` for changes of f"),
         ({"constraint": ()}, "Unknown argument `constraint`. Did you mean `constraints`"),
         ({"max_eval": 100}, "Did you mean max_evals"),
         ({"method": "SLGH_r"}, "Did you mean slgh_r"),

@@ -262,6 +262,16 @@ BAD = {
     ),
     "unknown handling": (["x**2", "--x0", "1", "--on-nonfinite", "ignore"], "--on-nonfinite must be one of 'reject'"),
     "workers for a formula": (["x**2", "--x0", "1", "--workers", "2"], "--workers is for a plain function"),
+    "a negative tolerance": (["x**2", "--x0", "1", "--ftol", "-1"], "--ftol must be a finite number >= 0"),
+    "a time limit for a formula": (
+        ["x**2", "--x0", "1", "--max-seconds-per-eval", "1"],
+        "--max-seconds-per-eval is for a plain function",
+    ),
+    "a time limit without processes": (
+        ["--fun", "mine:sphere", "--x0", "1", "--max-seconds-per-eval", "1"],
+        "Pass --workers their number",
+    ),
+    "a cache for a closed form": (["x**2", "--x0", "1", "--cache"], "--cache is for functions"),
     "terms of a formula": (["x**2", "--x0", "1", "--terms", "3"], "--terms is for --fun"),
     "formula and function": (["x**2", "--x0", "1", "--fun", "mine:sphere"], "got both"),
     "gradient of a formula": (["x**2", "--x0", "1", "--grad", "mine:sphere_grad"], "--grad is for --fun"),
@@ -839,6 +849,15 @@ def test_a_run_goes_on_with_another_output_than_it_began_with(folder: Path) -> N
     assert "drawn" not in run(*command).stdout
     assert "drawn     a.png" in run(*command, "--plot", "a.png").stdout
     assert "drawn     slgh-path.png" in run(*command, "--plot").stdout
+
+
+@pytest.mark.parametrize("option", ["--ftol", "--xtol"])
+def test_a_run_ends_at_a_tolerance(option: str) -> None:
+    command = ["--fun", "mine.py:sphere", "--x0", "1,1", "--max-evals", "3000", *SEED]
+    found = minimize(*command, option, "1e-6", "--cache", "--run", "kept")
+    assert (found["status"], found["exit_code"], found["ncached"] > 0) == ("CONVERGED", 0, True)
+    assert found["minima"]["values"] == [found["fun"]]
+    assert minimize(*command, option, "1e-6", "--run", "kept")["x"] == found["x"]
 
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns

@@ -13,12 +13,13 @@ from slgh.auto import defaults
 from slgh.auto.constrained import ConstrainedPortfolio
 from slgh.auto.portfolio import Portfolio
 from slgh.backends import backend_of
-from slgh.checks import count
-from slgh.engine.arguments import Arguments, read_callback
+from slgh.checks import ArgumentValueError, count
+from slgh.engine.arguments import Arguments, choose_start, read_callback
 from slgh.engine.bad_values import BadValuePolicy
+from slgh.engine.cache import Cache, read_cache
 from slgh.engine.checkpoint import Checkpoint
 from slgh.engine.config import RunConfig, make_config
-from slgh.engine.executors import is_parallel, open_workers, size_of
+from slgh.engine.executors import check_time_limit, is_parallel, open_workers, size_of
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
@@ -38,7 +39,7 @@ RETRIES = 2
 
 def minimize(
     fun: Any,
-    x0: Any,
+    x0: Any = None,
     *,
     method: MethodName | str | Method = "auto",
     grad: Callable[..., Any] | bool | None = None,
@@ -47,6 +48,8 @@ def minimize(
     sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
     bounds: Any = None,
     start: Any = None,
+    starts: Any = None,
+    known: Any = None,
     constraints: Any = (),
     feasibility_tol: float | None = None,
     vectorized: bool = False,
@@ -54,12 +57,16 @@ def minimize(
     max_evals: int | None = None,
     max_iter: int | None = None,
     max_seconds: float | None = None,
+    max_seconds_per_eval: float | None = None,
     target: float | None = None,
+    ftol: float | None = None,
+    xtol: float | None = None,
     seed: Any = None,
     workers: Any = None,
     parallel: int | None = None,
     device: Any = None,
     retries: int = RETRIES,
+    cache: bool | int = False,
     callback: Callable[..., object] | None = None,
     progress: bool = False,
     history: History = 1000,
@@ -83,11 +90,12 @@ def minimize(
         Or a closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
         and t (...), whose value(x, 0) is f.
     x0
-        Start, (d,). With `batched` (B, d), for B problems. Its type selects the array library: NumPy, PyTorch (CPU or
-        CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32 or float64) and the
-        device of x0. Lists and NumPy integers become float64, integers of other libraries their default float. Or a
-        search space: a `slgh.space.Space`, or a dictionary, list or tuple of parameters such as slgh.space.Float. fun
-        then gets one tree of values of the same structure, and so does `result.x`.
+        Start, (d,). With `batched` (B, d), for B problems. A Result, of slgh or SciPy, stands for its x. If it is None,
+        the default, the start is the middle of `bounds`, which must be finite. Its type selects the array library:
+        NumPy, PyTorch (CPU or CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32
+        or float64) and the device of x0. Lists and NumPy integers become float64, integers of other libraries their
+        default float. Or a search space: a `slgh.space.Space`, or a dictionary, list or tuple of parameters such as
+        slgh.space.Float. fun then gets one tree of values of the same structure, and so does `result.x`.
     method
         Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
         rugged, singular or noisy, then spends the budget on homotopies and local searches. The local searches use
@@ -119,6 +127,15 @@ def minimize(
     start
         Start in a search space: a tree of values. Names that are missing or None are in the middle of their range.
         None, the default: all are.
+    starts
+        Further points (k, d) to start from, in any array. They are evaluated after x0, in one request, and the run
+        begins at the lowest point of all. They count as evaluations. If max_evals is smaller, the first of them are
+        evaluated. For a single deterministic problem of "auto" or "scale_free". None by default.
+    known
+        Points whose values are known, a pair of arrays (n, d) and (n,), or a Result. They are treated like the
+        `starts`, but cost no evaluation, and neither does an x0 among them. A value that is not finite is a failed
+        evaluation. If x0 is None, it is the best known point, else the first of the `starts`. A checkpoint is of the
+        same starts and known points. None by default.
     constraints
         A scipy LinearConstraint or NonlinearConstraint, a dictionary {"type": "ineq" or "eq", "fun": ...} as in SciPy,
         or a list of these, for a single problem of "auto" with NumPy arrays. One evaluation is fun and all constraints
@@ -137,9 +154,21 @@ def minimize(
         loop, once per function). An iteration that would exceed them is not started. If all are None, the default is
         10,000 iterations. "auto" and "scale_free" plan by the number of evaluations. If neither max_evals nor max_iter
         is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
+    max_seconds_per_eval
+        Limit of the seconds that one evaluation may take. Its value is then NaN, which `on_nonfinite` treats, its
+        worker process is killed, and another takes its place. It needs `workers`, a number of processes (1 will do),
+        and a fun of one point. The start of a process does not count. Such a run depends on how fast the machine is.
+        None by default.
     target
         A problem stops once a value <= target is found. For a stochastic fun, the value is an iteration's estimate at
         x. None by default.
+    ftol, xtol
+        Tolerances that end a problem with Status.CONVERGED: f has fallen by at most ftol max(1, abs(f)), or no variable
+        of x has changed by more than xtol max(1, max(abs(x))). One that holds is enough. "auto" compares its lowest
+        point after each phase with the one 5 phases before, if a local search has converged before these. Its local
+        searches stop at ftol, too. Other methods compare every 100 iterations, if t does not fall or is at most
+        t1 / 10. In a batch, "auto" does so in its local searches. If "auto" finds f to be noisy at all points, they
+        have no effect. They belong to the run, and a resumed run needs the same. None by default: not compared.
     seed
         Non-negative integer. With `batched` also a list of one integer per problem. Each problem then runs as it would
         alone. If None, the default, a seed is generated and stored in `result.seed`. Global random state is never
@@ -165,6 +194,12 @@ def minimize(
         process died, 2 by default. Then the run ends with an error, which names the point if slgh has started the
         process. On Ray it is the `max_retries` of the tasks. Dask has settings of its own, and an executor that has
         lost a worker cannot go on.
+    cache
+        True to keep the values of a deterministic fun, and its gradients: at a point with the same bits, fun is not
+        called again. An integer is the number of values to keep, 100,000 for True. A value from the cache counts as an
+        evaluation, so that the result does not change. `result.ncached` counts these. A checkpoint does not hold the
+        cache. "auto" cannot notice noise then. A batch that is vectorized is evaluated where any problem has a new
+        point. False by default.
     callback
         Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
         its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
@@ -248,10 +283,20 @@ def minimize(
     >>> print(np.round(result.x, 3))
     [0.819 0.671]
     """
-    space = read_space(x0, start, bounds=bounds, grad=grad, vectorized=vectorized, batched=batched, watch=watch)
+    space = read_space(
+        *(x0, start),
+        bounds=bounds,
+        grad=grad,
+        vectorized=vectorized,
+        batched=batched,
+        watch=watch,
+        starts=starts,
+        known=known,
+    )
     if space is not None:
         fun = TreeFunction.of(fun, space)
         x0, bounds = space.encode_start(start), space.bounds
+    x0 = choose_start(x0, bounds, batched=batched, starts=starts, known=known)
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
     refuse_functions(fun, grad, extra, backend)
@@ -265,6 +310,10 @@ def minimize(
         feasibility_tol=feasibility_tol,
         batched=batched,
         limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+        starts=starts,
+        known=known,
+        ftol=ftol,
+        xtol=xtol,
         seed=seed,
         callback=callback,
         progress=progress,
@@ -292,12 +341,24 @@ def minimize(
         compiled=compiled,
         tf32=tf32,
     )
+    kept = read_cache(cache, stochastic=sample_xi is not None, closed_form=closed, watched=watch is not None)
     devices = () if device is None else backend.read_devices(device)
-    if (division := divide(arguments, workers, devices)) is not None:
+    # A cache and a time limit are for the points of all problems.
+    divides = kept is None and max_seconds_per_eval is None
+    if divides and (division := divide(arguments, workers, devices)) is not None:
         config = _configure(arguments, traits, saved_seed(division, seed))
         return run_shards(_solve_shard, task, config, division, retries=retries)
     run, functions = _begin(task)
-    return drive(run, functions, workers=workers, compiled=compiled, tf32=tf32, retries=retries)
+    return drive(
+        run,
+        functions,
+        workers=workers,
+        compiled=compiled,
+        tf32=tf32,
+        retries=retries,
+        cache=kept,
+        seconds=max_seconds_per_eval,
+    )
 
 
 def _begin(task: Task) -> tuple[Run, Vectorized | Pointwise]:
@@ -359,12 +420,22 @@ def drive(
     compiled: bool | None,
     tf32: bool,
     retries: int = RETRIES,
+    cache: Cache | None = None,
+    seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> Result:
     """Call the user's functions until the run ends. Another thread sets `stop` to end it as after Ctrl-C."""
     count("retries", retries, 0)
-    config, backend, parallel = run.config, run.config.backend, is_parallel(workers)
+    if run.config.constraints is not None and (cache is not None or seconds is not None):
+        raise ArgumentValueError("`cache` and `max_seconds_per_eval` are not possible with `constraints`. Omit them.")
+    if seconds is not None:
+        check_time_limit(seconds, workers, pointwise=isinstance(functions, Pointwise))
+    config, backend, parallel = run.config, run.config.backend, is_parallel(workers) or seconds is not None
     needs_python = "on_nonfinite='raise' checks every value" if config.raise_nonfinite else ""
+    if config.tolerances is not None and config.phases is None:
+        needs_python = "ftol and xtol are compared in Python"
+    if cache is not None:
+        needs_python = "the cache is kept in Python"
     if parallel:
         needs_python = "workers call fun from Python"
     differences = config.step.method.oracle.asks == "values" and not tf32
@@ -375,16 +446,20 @@ def drive(
             functions = run.compile(functions, compiled=compiled, needs_python=needs_python)
             interrupts.leave_user_code()
         if not parallel:
-            return _answer_requests(run, functions, interrupts)
-        with open_workers(workers, functions.calls, fork=backend.forks, retries=retries) as opened:
+            return _answer_requests(run, functions, interrupts, cache)
+        with open_workers(workers, functions.calls, fork=backend.forks, retries=retries, seconds=seconds) as opened:
             run.add_remark(lambda: opened.remark)
-            return _answer_requests(run, functions.with_workers(opened), interrupts)
+            return _answer_requests(run, functions.with_workers(opened), interrupts, cache)
 
 
-def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts) -> Result:
+def _answer_requests(
+    run: Run, functions: Vectorized | Pointwise, interrupts: Interrupts, cache: Cache | None
+) -> Result:
     """Answer requests until the run ends. The user's code sees its own handling of floating-point errors."""
     config, requests = run.config, run.requests()
-    objective = Objective(functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite)
+    objective = Objective(
+        functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite, cache=cache
+    )
     answer: Any = None
     try:
         while True:
@@ -393,6 +468,7 @@ def _answer_requests(run: Run, functions: Vectorized | Pointwise, interrupts: In
                     request = requests.send(answer)
             except StopIteration as end:
                 result: Result = end.value
+                result.update(ncached=0 if cache is None else cache.hits)
                 return result
             try:
                 interrupts.enter_user_code()  # raises KeyboardInterrupt if Ctrl-C is pending

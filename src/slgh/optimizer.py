@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slgh.checks import ArgumentTypeError, ArgumentValueError, NonfiniteError, count, show
-from slgh.engine.arguments import Arguments
+from slgh.engine.arguments import Arguments, choose_start
 from slgh.engine.arrivals import CLOSED, Arrivals, Place, may_close, order_of_points
 from slgh.engine.bad_values import BadValuePolicy, mark_bad
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
@@ -40,7 +40,9 @@ class Optimizer:
 
     Parameters
     ----------
-    x0, method, bounds, start, batched, max_evals, max_iter, max_seconds, target, seed, parallel
+    x0, method, bounds, start, starts, known, batched, seed, parallel
+        As for `minimize`, with the same defaults.
+    max_evals, max_iter, max_seconds, target, ftol, xtol
         As for `minimize`, with the same defaults.
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
@@ -74,18 +76,22 @@ class Optimizer:
 
     def __init__(
         self,
-        x0: Any,
+        x0: Any = None,
         *,
         method: MethodName | str | Method = "auto",
         sample_xi: Callable[[np.random.Generator, int], Any] | int | None = None,
         bounds: Any = None,
         start: Any = None,
+        starts: Any = None,
+        known: Any = None,
         batched: bool = False,
         gradients: bool = False,
         max_evals: int | None = None,
         max_iter: int | None = None,
         max_seconds: float | None = None,
         target: float | None = None,
+        ftol: float | None = None,
+        xtol: float | None = None,
         seed: Any = None,
         parallel: int | None = None,
         callback: Callable[..., object] | None = None,
@@ -96,7 +102,9 @@ class Optimizer:
         asynchronous: bool = False,
         **params: Unpack[MethodParameters],
     ) -> None:
-        space = read_space(x0, start, bounds=bounds, batched=batched, gradients=gradients)
+        space = read_space(
+            *(x0, start), bounds=bounds, batched=batched, gradients=gradients, starts=starts, known=known
+        )
         if space is not None and asynchronous:
             raise ArgumentValueError(
                 "`asynchronous` is not possible with a search space. Leave it out, or pass bounds."
@@ -104,12 +112,16 @@ class Optimizer:
         if space is not None:
             x0, bounds = space.encode_start(start), space.bounds
         arguments = Arguments(
-            x0=x0,
+            x0=choose_start(x0, bounds, batched=batched, starts=starts, known=known),
             method=method,
             sample_xi=sample_xi,
             bounds=bounds,
             batched=batched,
             limits={"max_evals": max_evals, "max_iter": max_iter, "max_seconds": max_seconds, "target": target},
+            starts=starts,
+            known=known,
+            ftol=ftol,
+            xtol=xtol,
             seed=seed,
             callback=callback,
             progress=progress,

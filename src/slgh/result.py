@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 SHOWN = (
     *("message", "success", "status", "fun", "fun_se", "maxcv", "x", "fun_best", "t"),
-    *("nit", "nfev", "njev", "nrejected", "method", "seed"),
+    *("nit", "nfev", "njev", "nrejected", "ncached", "method", "seed"),
 )
 """Entries that a Result prints, in this order. Of the others it prints the names."""
 
-IF_NONZERO = ("fun_se", "njev", "nrejected")
+IF_NONZERO = ("fun_se", "njev", "nrejected", "ncached")
 """Entries that are not printed if they are 0."""
 
 
@@ -32,6 +32,15 @@ class Phase(NamedTuple):
     """"homotopy", "local_search", "covariance", or "restarts" for those that follow these, basin hops included."""
     start: int
     stop: int
+
+
+class Minima(NamedTuple):
+    """Distinct local minima, the lowest first."""
+
+    points: Any
+    """(k, d)."""
+    values: Any
+    """(k,)."""
 
 
 class Result(OptimizeResult):
@@ -68,6 +77,9 @@ class Result(OptimizeResult):
         dropped because they were not finite.
     maxcv
         With `constraints`, the largest violation at x, as in SciPy's COBYQA. 0 if x meets them all.
+    ncached
+        Number of evaluations among these that the `cache` answered, since the run was last started. For a batch, of all
+        problems together.
     status, success, message
         A `Status`; True if the run ended as planned with a finite fun; and a sentence that says why it ended.
     chosen
@@ -79,6 +91,12 @@ class Result(OptimizeResult):
         For a single problem of "auto", its phases in order, each a tuple (name, start, stop): `history` has their
         iterations start to stop - 1. The name is "homotopy", "local_search" or "covariance" (a homotopy
         that learns a full metric), or "restarts" for each that follows these. Empty for other runs.
+    minima
+        For a single problem of "auto", the distinct local minima at which its local searches, basin hops and covariance
+        homotopies have converged: `minima.points` (k, d) and `minima.values` (k,), the lowest first. Points count as
+        one minimum if no variable differs by more than 5 % of the unit of the searches, which is a tenth of the box or,
+        without bounds, 0.4 t1. Searches that cannot get below the lowest minimum stop early, so the higher ones are
+        known less exactly. Empty (k = 0) for other methods, for batches, and if f is noisy at all points.
     watched
         With a `watch`, the arrays that it keeps, by name.
     method, engine, seed

@@ -19,7 +19,7 @@ from slgh import checks
 from slgh.engine.checkpoint import Arrays, read_archive, refuse_damaged, resolve, write_archive
 from slgh.engine.termination import Status
 from slgh.method import SLOTS, Method
-from slgh.result import Phase
+from slgh.result import Minima, Phase
 
 VERSION = 1
 """Version of the file format."""
@@ -114,6 +114,8 @@ def _encode(value: Any, arrays: Arrays) -> Any:
         return {"method": {"name": value.name, "reports": value.reports, "floor": value.floor, **parts}}
     if isinstance(value, Phase):
         return {"phase": list(value)}
+    if isinstance(value, Minima):
+        return {"minima": [_encode(each, arrays) for each in value]}
     if isinstance(value, tuple):
         return {"tuple": [_encode(each, arrays) for each in value]}
     if isinstance(value, list):
@@ -197,6 +199,7 @@ DECODERS: dict[str, Callable[[Any, Arrays], Any]] = {
     "array": lambda content, arrays: arrays[content],
     "tuple": lambda content, arrays: tuple(_decode(each, arrays) for each in content),
     "dict": lambda content, arrays: {str(name): _decode(each, arrays) for name, each in content.items()},
+    "minima": lambda content, arrays: Minima(*(_decode(each, arrays) for each in content)),
     "phase": _decode_phase,
     "method": _decode_method,
 }

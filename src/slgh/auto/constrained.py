@@ -87,6 +87,11 @@ class ConstrainedPortfolio(Phases):
         return self.best.violation
 
     @property
+    def minima(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Nothing: the phases find minima of a penalty, which are not those of f."""
+        return np.empty((0, self.config.x0.shape[1])), np.empty(0)
+
+    @property
     def solution(self) -> Solution | None:
         """The least infeasible point. None if there are feasible ones, of which the engine knows the best."""
         return None if self.feasible else Solution(self.best.x, self.best.fun, 0.0)
@@ -141,7 +146,7 @@ class ConstrainedPortfolio(Phases):
 
     def incumbent(self, run: Run) -> PhaseOutcome:
         """Return the best point so far. It is logged like a phase, since a resumed run may know better ones."""
-        if (skipped := self._skip_phase("restarts")) is not None:
+        if (skipped := self._skip_phase(run, "restarts")) is not None:
             return skipped
         x, fun, violation = self.best
         return self._end_phase(run, PhaseOutcome("restarts", x, fun, error=violation))

@@ -49,6 +49,10 @@ FIRST_GRADIENT_NORM = 1000.0
 """Norm of the first gradient in the solver's units. L-BFGS-B starts with the identity as Hessian. A first step that is
 too long, which it then shortens, is better than one that is too short."""
 
+STEEP_GRADIENT_NORM = 1.0
+"""A search that gives up early has reached no minimum if its gradient is longer, in the solver's units. At minima found
+with ROUGH_TOLERANCE it is a hundred times shorter, and at failures of the line search a hundred times longer."""
+
 ROUGH_TOLERANCE = 1e-9
 """A search that is not below the incumbent stops if a step changes f by less than this, relative to its size."""
 
@@ -60,6 +64,15 @@ class LocalMinimum(NamedTuple):
     fun: float
     converged: bool
     """True if the solver converged before the budget was spent."""
+    steep: bool = False
+    """True if the solver gave up where f still has a slope."""
+    found: tuple[LocalMinimum, ...] = ()
+    """Minima of searches side by side. Empty: there is one search, or none has converged."""
+
+    @property
+    def minima(self) -> tuple[LocalMinimum, ...]:
+        """Minima at which searches have converged."""
+        return self.found or ((self,) if self.converged and not self.steep and np.isfinite(self.fun) else ())
 
 
 class CutShort(Exception):
@@ -72,13 +85,17 @@ class Converged(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRegion:
-    """Start `x`, units of length `unit`, and bounds, (d,) each. `dtype` is that of the points that f sees."""
+    """Start `x`, units of length `unit`, and bounds, (d,) each. `dtype` is that of the points that f sees.
+
+    Changes of f up to `ftol` max(1, |f|) count as none.
+    """
 
     x: Floats
     unit: Floats
     low: Floats
     high: Floats
     dtype: Any
+    ftol: float = 0.0
 
     def at(self, z: Floats) -> Floats:
         """Return the point x + unit z, rounded as f will see it, within the bounds."""
@@ -152,6 +169,8 @@ class SearchObjective:
         """Value that is 0 to the solver, NaN before the first one."""
         self.size = 0.0
         """Unit of values, 0 if it is not chosen yet."""
+        self.gradient = np.zeros_like(region.x)
+        """Gradient at the lowest point in the solver's units, 0 if it is not known."""
         self.worst = -np.inf
         """Worst finite value at the solver's points."""
         self.on_nonfinite = on_nonfinite
@@ -167,8 +186,8 @@ class SearchObjective:
         return (self.x - self.region.x) / self.region.unit
 
     def rounding(self, fun: float) -> float:
-        """Return the largest change of f that counts as rounding where its value is `fun`."""
-        return ROUNDING_ULPS * self.eps * abs(fun)
+        """Return the largest change of f that counts as none where its value is `fun`: rounding, or the tolerance."""
+        return max(ROUNDING_ULPS * self.eps * abs(fun), self.region.ftol * max(1.0, abs(fun)))
 
     def begin_descent(self) -> None:
         """Count stalled evaluations from 0 again."""
@@ -248,16 +267,27 @@ class SearchObjective:
             before = values[these.size :] if central else fun
             slope[these] = (values[: these.size] - before) / (ahead - back)[these]
         assert fun is not None
-        gradient = self.scaled(slope)
-        return self.accept(x, fun), gradient
+        return self._accept_with(x, fun, self.scaled(slope))
 
     def with_gradient(self, z: Floats) -> Evaluating[tuple[float, Floats]]:
         """Return f and its gradient."""
         x = self.at(z)
         values = yield from self.request(x[None], is_step=True)
         slopes = yield from self.request(x[None], gradient=True)
-        gradient = self.scaled(slopes[0])
-        return self.accept(x, float(values[0])), gradient
+        return self._accept_with(x, float(values[0]), self.scaled(slopes[0]))
+
+    def _accept_with(self, x: Floats, fun: float, gradient: Floats) -> tuple[float, Floats]:
+        """Accept the value at x, and return it with the gradient there."""
+        if fun < self.fun:
+            self.gradient = gradient
+        return self.accept(x, fun), gradient
+
+    @property
+    def is_steep(self) -> bool:
+        """True if f falls from the lowest point in a direction that the bounds allow."""
+        low, high, slope = self.x <= self.region.low, self.x >= self.region.high, self.gradient
+        inward = np.where((low & (slope > 0)) | (high & (slope < 0)), 0.0, slope)
+        return float(np.linalg.norm(inward)) > STEEP_GRADIENT_NORM
 
     def scaled(self, slope: Floats) -> Floats:
         """Return a gradient in the solver's units, 0 where it is not finite. The first one sets the unit of values."""
@@ -302,7 +332,7 @@ def _run_lbfgsb(f: SearchObjective, incumbent: float, *, gradients: bool) -> Eva
         if incumbent < np.inf:
             yield from descend(evaluate, ROUGH_TOLERANCE)
             if not f.fun < incumbent:
-                return f.outcome(converged=True)
+                return f.outcome(converged=True)._replace(steep=f.is_steep)
         yield from descend(evaluate)
         before = np.inf
         while not gradients and f.fun < before - f.rounding(f.fun):

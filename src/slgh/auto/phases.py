@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.auto.agreement import MAX_VALUES, agreed_values, search_agreed
 from slgh.auto.basin_hops import Hops
-from slgh.auto.covariance import Incumbent, SampleSpace, covariance_homotopy
+from slgh.auto.covariance import CovarianceEnd, Incumbent, SampleSpace, covariance_homotopy
 from slgh.auto.defaults import choose_pace
 from slgh.auto.evaluation import Evaluating, Evaluation
 from slgh.auto.hop_search import hop_search
@@ -35,7 +35,7 @@ from slgh.engine.config import RunConfig
 from slgh.engine.report import Solution
 from slgh.engine.requests import Request
 from slgh.engine.run import Run
-from slgh.engine.termination import Status, first_counters
+from slgh.engine.termination import SETTLED_PHASES, Status, first_counters, has_settled
 from slgh.result import Phase
 from slgh.schedules import Budget
 from slgh.updates import ScaleFree
@@ -51,6 +51,14 @@ away as uniform points of a box, of which t1 is a quarter."""
 
 PLAN_STREAM, COVARIANCE_STREAM, SEARCH_STREAM, START_STREAM = 1, 2, 3, 4
 """Numbers of the random streams of a phase. The random points of the region have none."""
+
+
+SAME_MINIMUM = 0.05
+"""Points that differ by no more than this in each variable, in units of a local search, are one minimum. It is wider
+than ROUGH_RADIUS of `wide_search`, at which searches may stop."""
+
+DESCENTS = ("homotopy", "local_search", "basin_hops", "covariance")
+"""Phases that may lower f. The tolerances compare the points before and after them."""
 
 
 class HomotopyEnd(IntEnum):
@@ -90,8 +98,14 @@ class Phases:
 
     @property
     def x0(self) -> NDArray[Any]:
-        """The start, (d,)."""
-        return np.asarray(self.config.x0[0].astype(float))
+        """The start, (d,): the best one if there are several."""
+        return next((o.x for o in self.log.outcomes if o.phase == "starts"), self.config.x0[0].astype(float))
+
+    def choose_start(self, run: Run) -> None:
+        """Log the best of several starts. A resumed run may know lower points."""
+        if self._skip_phase(run, "starts") is None:
+            # One value says nothing of its noise, so it is no incumbent.
+            self._end_phase(run, PhaseOutcome("starts", run.state.full.x_best[0].astype(float), np.inf))
 
     @property
     def landscape(self) -> Landscape | None:
@@ -148,6 +162,18 @@ class Phases:
         return None
 
     @property
+    def minima(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Distinct local minima so far, points (k, d) and values (k,), the lowest first."""
+        found = sorted(self.log.minima, key=lambda minimum: minimum[1])
+        points, values = np.empty((len(found), self.config.x0.shape[1])), np.empty(len(found))
+        k, apart = 0, SAME_MINIMUM * self.unit
+        for x, fun in found:
+            if (np.abs(points[:k] - x) > apart).any(axis=1).all():
+                points[k], values[k] = x, fun
+                k += 1
+        return points[:k], values[:k]
+
+    @property
     def homotopies(self) -> int:
         """Number of homotopies so far."""
         return self._count("homotopy")
@@ -191,7 +217,8 @@ class Phases:
         low, high = np.full(x.size, -np.inf), np.full(x.size, np.inf)
         if config.box is not None:
             low, high = config.box.low.astype(float), config.box.high.astype(float)
-        return SearchRegion(x=np.asarray(x, float), unit=self.unit, low=low, high=high, dtype=config.dtype)
+        ftol = (config.tolerances.ftol if config.tolerances else None) or 0.0
+        return SearchRegion(x=np.asarray(x, float), unit=self.unit, low=low, high=high, dtype=config.dtype, ftol=ftol)
 
     def use_reserve(self) -> None:
         """Let phases use the evaluations reserved for the final value, since they will know that value."""
@@ -227,7 +254,7 @@ class Phases:
 
     def lowest(self, run: Run) -> PhaseOutcome:
         """Return the lowest point so far. It is logged like a phase, since a resumed run may know lower ones."""
-        if (skipped := self._skip_phase("restarts")) is not None:
+        if (skipped := self._skip_phase(run, "restarts")) is not None:
             return skipped
         if self.has_outliers:  # the lowest value is luck
             found = [o for o in self.log.outcomes if np.isfinite(o.fun)]
@@ -256,9 +283,9 @@ class Phases:
 
         `share`: share of the fastest possible fall of t that is used, by default that of `choose_pace`.
         """
-        if (skipped := self._skip_phase("homotopy")) is not None:
+        if (skipped := self._skip_phase(run, "homotopy")) is not None:
             return skipped
-        evals -= self._value_evals
+        evals = self._most_evals(evals) - self._value_evals
         kept = self.left - evals  # for later phases
         while True:
             # `until` is set if the run was resumed in the middle of this homotopy.
@@ -284,6 +311,17 @@ class Phases:
             return self._end_phase(run, PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED))
         found = PhaseOutcome("homotopy", end, np.inf, HomotopyEnd.COMPLETED)
         return (yield from self._run_phase(run, self._with_value(found), "homotopy"))
+
+    def _most_evals(self, evals: int) -> int:
+        """Return the maximum number of evaluations of a homotopy, which `evals` of the plan are not to exceed.
+
+        With tolerances, max_evals is a limit that the run may never reach, and no measure of the effort. After a search
+        has converged, a homotopy then gets as many evaluations as the run has used so far.
+        """
+        if self.config.tolerances is None or not any(map(_has_converged, self.log.outcomes)):
+            return evals
+        assert self.config.limits.max_evals is not None
+        return min(evals, self.config.limits.max_evals - self.left)
 
     @property
     def _value_evals(self) -> int:
@@ -322,7 +360,7 @@ class Phases:
             t=first,
             schedule=schedule.init(first, np.minimum(full.floor, first), np),
             update=update.init(start, np),
-            counters=first_counters(first, np),
+            counters=first_counters(start, first, np),
         )
         self.until = run.state.k + T
         return True
@@ -349,6 +387,8 @@ class Phases:
                 space, most, incumbent, samples=samples, t1=self.t1, rng=rng, asynchronous=self.asynchronous
             )
             if not self.has_outliers:
+                if found.end.settled and np.isfinite(found.fun):
+                    self.log.minima.append((found.x, found.fun))
                 return PhaseOutcome("covariance", found.x, found.fun, int(found.end))
             last = PhaseOutcome("covariance", found.center, np.inf, int(found.end))
             return (yield from self._with_value(last)) if most >= samples else last
@@ -444,6 +484,8 @@ class Phases:
             return end_if_slow(search, left) if ends_if_slow and n == 0 else search
 
         if width > 1 and not gradients:
+            # A phase that only the budget ends would leave nothing to compare with the tolerances.
+            endless = endless and self.config.tolerances is None
             search = side_by_side(x, begin, width, left, endless=endless)
         else:
             search = begin(0, np.inf)
@@ -535,6 +577,7 @@ class Phases:
 
         def phase() -> Evaluating[PhaseOutcome]:
             found = yield from search
+            self.log.minima += [(minimum.x, minimum.fun) for minimum in found.minima]
             return PhaseOutcome(name, found.x, found.fun, int(found.converged))
 
         self.phase = name
@@ -542,7 +585,7 @@ class Phases:
 
     def _run_phase(self, run: Run, phase: Evaluating[PhaseOutcome], name: str) -> Generator[Request, Any, PhaseOutcome]:
         """Run a phase. Its evaluations are done by the engine, or repeated from a checkpoint."""
-        if (skipped := self._skip_phase(name)) is not None:
+        if (skipped := self._skip_phase(run, name)) is not None:
             return skipped
         if name != "homotopy":  # of a homotopy, only the value at its end is a phase here
             logger.info("Begin %s: %d evaluations left", name, run.left)
@@ -567,7 +610,7 @@ class Phases:
         points, _, is_step, t, center = evaluation
         run.record(points, answer, is_step=is_step, t=t, center=center)
 
-    def _skip_phase(self, name: str) -> PhaseOutcome | None:
+    def _skip_phase(self, run: Run, name: str) -> PhaseOutcome | None:
         """Return the outcome of the next phase, which has this name, if it had ended in the checkpoint."""
         outcome = self.log.skipped()
         if outcome is not None and outcome.phase != name:
@@ -578,6 +621,7 @@ class Phases:
         if outcome is not None:
             self.left, self.phase = outcome.left, ""
             self._note_end(outcome)
+            self._stop_if_settled(run)
         return outcome
 
     def _end_phase(self, run: Run, outcome: PhaseOutcome) -> PhaseOutcome:
@@ -588,7 +632,20 @@ class Phases:
         if outcome.phase != "restarts":  # only notes the lowest point
             value = f"f = {outcome.fun:.6g}, " if np.isfinite(outcome.fun) else ""
             logger.info("End %s: %s%d evaluations left", outcome.phase, value, self.left)
-        return self.log.end(outcome)
+        self.log.end(outcome)
+        self._stop_if_settled(run)
+        return outcome
+
+    def _stop_if_settled(self, run: Run) -> None:
+        """End the run if the last phases have lowered f, or moved the lowest point, by no more than the tolerances."""
+        tolerances, ended = self.config.tolerances, [o for o in self.log.outcomes if o.phase in DESCENTS]
+        converged = next((i for i, o in enumerate(ended) if _has_converged(o)), len(ended))
+        now = len(ended) - SETTLED_PHASES
+        if tolerances is None or now <= converged:
+            return
+        before, best = (min(some, key=lambda o: o.fun) for some in (ended[:now], ended))
+        if has_settled(tolerances, *((np.array([o.fun]), o.x[None]) for o in (before, best))).all():
+            run.stop(Status.CONVERGED)
 
     def _note_end(self, outcome: PhaseOutcome) -> None:
         """Note for the timeline when a phase has ended."""
@@ -615,3 +672,10 @@ class Phases:
                 Landscape(note)  # raises ValueError if the number is invalid
         until, self.retreats = arrays["now"].tolist()
         self.until = None if until < 0 else until
+
+
+def _has_converged(outcome: PhaseOutcome) -> bool:
+    """Return True if a phase has ended at a local minimum."""
+    if outcome.phase == "covariance":
+        return CovarianceEnd(outcome.note).settled
+    return outcome.phase in ("local_search", "basin_hops") and outcome.note == 1

@@ -27,6 +27,8 @@ class Portfolio(Phases):
         """Run all phases, until the budget is spent or nothing is left to do."""
         config, enabled = self.config, self.enabled
         budget = self.left = (config.limits.max_evals or 0) - config.start_evals - config.reserve
+        if config.known is not None:
+            self.choose_start(run)
         gradient_cost = 2 if run.has_gradients else self.x0.size + 1
         if self.asynchronous:
             yield from asynchronous.minimize(self, run, budget)

@@ -10,8 +10,8 @@ from slgh.auto.evaluation import Floats
 from slgh.engine.arguments import PHASES
 from slgh.engine.checkpoint import Arrays, expect
 
-LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average", "enumeration")
-"""Phases that a log may hold: those that the user may choose, and those of the plan for a noisy f."""
+LOGGED = (*PHASES, "noise_level", "quadratic_fit", "race", "average", "enumeration", "starts")
+"""Phases that a log may hold: those that the user may choose, those of other plans, and the first point."""
 
 
 class PhaseOutcome(NamedTuple):
@@ -40,6 +40,8 @@ class ReplayLog:
     def __init__(self) -> None:
         self.outcomes: list[PhaseOutcome] = []
         """Outcomes of the phases that have ended."""
+        self.minima: list[tuple[Floats, float]] = []
+        """Points at which searches of these phases have converged, and f there."""
         self._to_skip: list[PhaseOutcome] = []
         """Outcomes of the checkpoint whose phases are still to be skipped."""
         self._answers: list[Floats] = []
@@ -78,6 +80,8 @@ class ReplayLog:
             "fun": np.array([o.fun for o in ended], float),
             "error": np.array([o.error for o in ended], float),
             "numbers": np.array(numbers, np.int64).reshape(-1, 4),
+            "minima": np.array([x for x, _ in self.minima], float),
+            "minima_fun": np.array([fun for _, fun in self.minima], float),
             "log": np.concatenate([a.ravel() for a in log]) if log else np.empty(0),
             "shapes": np.array([(a.size, a.ndim) for a in log], np.int64).reshape(-1, 2),
         }
@@ -97,6 +101,10 @@ class ReplayLog:
         self._to_skip = [
             PhaseOutcome(LOGGED[phase], x, fun, *more)._replace(error=error) for x, fun, (phase, *more), error in rows
         ]
+        m = len(arrays["minima_fun"])
+        expect(arrays, "minima_fun", (m,), "f")
+        expect(arrays, "minima", (m, d) if m else (0,), "f")
+        self.minima = list(zip(arrays["minima"], arrays["minima_fun"].tolist(), strict=True))
         sizes, dimensions = expect(arrays, "shapes", (None, 2), "i").T
         log = expect(arrays, "log", (None,), "f")
         if (sizes < 0).any() or sizes.sum() != log.size:

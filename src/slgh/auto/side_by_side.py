@@ -66,6 +66,7 @@ def side_by_side(x: Floats, begin: Begin, width: int, budget: int, *, endless: b
     running: list[_Search] = []
     first: _Search | None = None
     best, converged, begun, more = LocalMinimum(x, math.inf, False), False, 0, True
+    minima: list[LocalMinimum] = []
     try:
         while budget > 0:
             taken: list[tuple[_Search, Floats]] = []
@@ -102,12 +103,14 @@ def side_by_side(x: Floats, begin: Begin, width: int, budget: int, *, endless: b
                 found = search.receive(part.tolist())
                 if found is not None:
                     running.remove(search)
+                    minima += found.minima
                     if search is first:
                         converged, more = found.converged, more and endless
     finally:
         for search in running:
             search.steps.close()
-    return best._replace(converged=converged)
+    # A converged first search may have ended above a point of one that has not.
+    return best._replace(converged=converged, found=tuple(minima))
 
 
 def _count(taken: list[tuple[_Search, Floats]]) -> int:

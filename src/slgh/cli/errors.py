@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from slgh.engine.termination import Status
 
 EXIT_CODES = {
-    0: "planned end: iterations completed, or target reached",
+    0: "planned end: iterations completed, target reached, or converged",
     1: "your function failed, a file cannot be written, or slgh has a bug",
     2: "bad input",
     3: "cut short by --max-evals, --max-queries or --max-seconds",

@@ -185,9 +185,22 @@ class MinimizeOptions(RunOptions, ProblemOptions):
         FUNCTION,
         Role.ARGUMENT,
     )
+    cache: bool = switch("Do not evaluate --fun again at the same point.", FUNCTION, Role.EXECUTION)
     noise: float | None = option("NU", "Maximum error of the values of f (Algorithm 4).", METHOD)
     max_evals: int | None = option("N", "Maximum number of values and gradients. auto plans by it.", LIMITS)
     target: float | None = option("F", "Stop when f is at most F.", LIMITS)
+    ftol: float | None = option(
+        "TOL", "Stop when f no longer falls by more than TOL max(1, |f|).", LIMITS, Role.ARGUMENT
+    )
+    xtol: float | None = option(
+        "TOL", "Stop when x no longer moves by more than TOL max(1, |x|).", LIMITS, Role.ARGUMENT
+    )
+    max_seconds_per_eval: float | None = option(
+        "SECONDS",
+        "Kill an evaluation of --fun that takes longer, and count it as NaN. Needs --workers N.",
+        LIMITS,
+        Role.ARGUMENT,
+    )
     on_nonfinite: str = option(
         "NAME",
         "Handling of values that are not finite: reject, penalize or raise.",

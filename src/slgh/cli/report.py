@@ -171,8 +171,9 @@ def as_dict(run: FinishedRun, *, history: bool) -> dict[str, Any]:
         "x0": problem.x0,
         "fun_x0": at_start(run),
     }
-    names = ("x", "fun", "fun_se", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "nrejected")
+    names = ("x", "fun", "fun_se", "x_best", "fun_best", "xhat", "t", "nit", "nfev", "njev", "nrejected", "ncached")
     found |= {name: result[name] for name in names}
+    found["minima"] = result.minima._asdict()
     method = {"name": result.method.name, **parts(result.method, first_radius(run)), "floor": result.method.floor}
     found |= {
         "status": result.status.name,

@@ -99,6 +99,8 @@ def run(spec: RunSpec, *, progress: bool, checkpoint: Checkpoint | None = None) 
     options, problem = spec.options, spec.problem
     if options.workers not in (None, 1) and (problem.is_builtin or problem.values is None):
         fail("--workers is for a plain function of --fun. Remove it; a formula is evaluated at all points at once.")
+    if options.max_seconds_per_eval is not None and problem.is_builtin:
+        fail("--max-seconds-per-eval is for a plain function of --fun. Remove it; a formula takes no time.")
     arguments = problem.arguments(options.method, spec.params.get("oracle"))
     begun = time.monotonic()
     try:

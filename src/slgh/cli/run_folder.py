@@ -50,7 +50,7 @@ FIELDS: dict[str, Any] = {
 }
 """Fields of run.json and their types."""
 
-FINAL = (Status.TARGET, Status.NONFINITE)
+FINAL = (Status.TARGET, Status.NONFINITE, Status.CONVERGED)
 """Ends of a run that larger limits do not change."""
 
 

@@ -11,10 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import Bounds, OptimizeResult
 
 from slgh import checks
 from slgh.backends import Backend
+from slgh.backends.numpy.backend import plain_array
+from slgh.engine.bounds import read_bounds
 from slgh.engine.checkpoint import Checkpoint
+from slgh.engine.termination import Tolerances
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Array, Oracle, Watch
 from slgh.space import Space
@@ -44,12 +48,16 @@ OTHER_NAMES = {
     "popsize": "samples",
     "lr": "step",
     "nu": "noise",
+    "fatol": "ftol",
+    "xatol": "xtol",
+    "tolfun": "ftol",
+    "tolx": "xtol",
 }
 """Names of arguments in SciPy, pycma and other libraries, with the name in slgh."""
 
 NOT_HERE = {
     "options": "options are keyword arguments of `minimize` here",
-    "tol": "there are no tolerances; a run ends at max_iter, max_evals, max_seconds or target",
+    "tol": "pass `ftol` for changes of f, or `xtol` for changes of x",
     "hess": "no method uses second derivatives",
     "constraints": "only `minimize` has constraints",
 }
@@ -87,6 +95,10 @@ class Arguments:
     params: dict[str, Any]
     data: Any = None
     watch: Watch | None = None
+    starts: Any = None
+    known: Any = None
+    ftol: float | None = None
+    xtol: float | None = None
     batch_size: int | None = None
     parallel: int | None = None
     workers: int | None = None
@@ -107,6 +119,114 @@ def refuse_foreign_names(params: dict[str, Any]) -> None:
             raise checks.ArgumentTypeError(f"Unknown argument `{name}`. Did you mean `{OTHER_NAMES[name]}`?")
         if name in NOT_HERE:
             raise checks.ArgumentTypeError(f"`{name}` is not taken: {NOT_HERE[name]}.")
+
+
+class Known(NamedTuple):
+    """Points that are known before the run, in NumPy arrays."""
+
+    starts: NDArray[Any]
+    """(k, d) points to evaluate before the first iteration."""
+    points: NDArray[Any]
+    """(n, d) points with values."""
+    values: NDArray[Any]
+    """(n,) these values."""
+
+
+def choose_start(x0: Any, bounds: Any, *, batched: bool, starts: Any = None, known: Any = None) -> Any:
+    """Return x0, the solution of an earlier Result or, if x0 is None, the best start that needs no x0.
+
+    That is the best of the known points, the first of the starts, or the middle of the bounds.
+    """
+    if isinstance(x0, OptimizeResult):
+        if "x" not in x0:
+            raise checks.ArgumentValueError("`x0` is a result without `x`. Pass an array, or a result that has one.")
+        return x0.x
+    if x0 is not None:
+        return x0
+    if known is not None:
+        points, values = _pair(known)
+        array = _read_values(values, len(points), float)
+        if np.isfinite(array).any():
+            return points[int(np.argmin(np.where(np.isfinite(array), array, np.inf)))]
+    if starts is not None and np.ndim(starts) == 2 and len(starts):
+        return starts[0]
+    if batched:
+        raise checks.ArgumentValueError("`x0` must be given with batched=True. Pass an array (B, d) of starts.")
+    if bounds is None:
+        raise checks.ArgumentTypeError(
+            "`x0` must be given if there are no bounds. Pass an array (d,), or `bounds`, whose middle is the start."
+        )
+    if isinstance(bounds, Bounds):
+        d = max(np.size(bounds.lb), np.size(bounds.ub))
+    else:
+        d = len(bounds) if hasattr(bounds, "__len__") else 1
+    box = read_bounds(bounds, d, np.float64)
+    ends = np.array([-np.inf, np.inf]) if box is None else np.concatenate([box.low, box.high])
+    if not np.isfinite(ends).all():
+        raise checks.ArgumentValueError("`x0` must be given unless all bounds are finite. Pass an array (d,).")
+    assert box is not None
+    return box.low / 2 + box.high / 2
+
+
+def _pair(known: Any) -> tuple[Any, Any]:
+    """Return the points and values of `known`, which may be a Result."""
+    if isinstance(known, OptimizeResult):
+        if not {"x", "fun"} <= known.keys():
+            raise checks.ArgumentValueError("`known` is a result without `x` or `fun`. Pass a pair (points, values).")
+        return np.asarray(known.x)[None], np.asarray(known.fun)[None]
+    if not isinstance(known, tuple | list) or len(known) != 2:
+        raise checks.ArgumentTypeError(
+            f"`known` must be a pair (points, values) or a Result, got {checks.show(known)}. Pass points (n, d) and "
+            "values (n,)."
+        )
+    return known[0], known[1]
+
+
+def read_known(arguments: Arguments, x: NDArray[Any], *, stochastic: bool) -> Known | None:
+    """Return the starts and the known points for a start x (B, d), or None if there are none."""
+    starts, known = arguments.starts, arguments.known
+    if starts is None and known is None:
+        return None
+    name, d = "starts" if known is None else "known", x.shape[1]
+    if arguments.method not in SCALE_FREE or arguments.batched or stochastic or arguments.watch is not None:
+        raise checks.ArgumentValueError(
+            f"`{name}` is for a single problem with method 'auto' or 'scale_free', without sample_xi and watch. Leave "
+            "it out, and pass the best point as x0."
+        )
+    points, values = (np.empty((0, d)), np.empty(0)) if known is None else _pair(known)
+    return Known(
+        starts=_read_points("starts", np.empty((0, d)) if starts is None else starts, x),
+        points=(read := _read_points("known", points, x)),
+        values=_read_values(values, len(read), x.dtype),
+    )
+
+
+def _read_points(name: str, points: Any, x: NDArray[Any]) -> NDArray[Any]:
+    """Return finite points (n, d) in the dtype of x (B, d)."""
+    try:
+        array = np.array(plain_array(points), x.dtype)
+    except (TypeError, ValueError):
+        raise checks.ArgumentTypeError(f"`{name}` must be points (n, d), got {checks.show(points)}.") from None
+    if array.ndim != 2 or array.shape[1] != x.shape[1]:
+        raise checks.ArgumentValueError(
+            f"`{name}` must be points of shape (n, {x.shape[1]}), got shape {array.shape}. Pass one row per point."
+        )
+    if not np.isfinite(array).all():
+        raise checks.ArgumentValueError(f"`{name}` must be finite, got {array[~np.isfinite(array)][0]}. Leave it out.")
+    return array
+
+
+def _read_values(values: Any, n: int, dtype: Any) -> NDArray[Any]:
+    """Return the values (n,) of known points. Those that are not finite stay so."""
+    try:
+        array = np.array(plain_array(values), dtype)
+    except (TypeError, ValueError):
+        raise checks.ArgumentTypeError(f"`known` must have values (n,), got {checks.show(values)}.") from None
+    if array.shape != (n,):
+        raise checks.ArgumentValueError(
+            f"`known` must have one value per point (expected shape ({n},)); got shape {array.shape}."
+        )
+    return array
 
 
 def read_x0(x0: Any, backend: Backend, *, batched: bool) -> NDArray[Any]:
@@ -205,6 +325,20 @@ def read_sample_xi(sample_xi: Any) -> Any:
     sample_xi = checks.plain(sample_xi)
     checks.count("sample_xi", sample_xi, most=2**63)
     return int(sample_xi)
+
+
+def refuse_tolerances(tolerances: Tolerances, oracle: Oracle, *, stochastic: bool, composes: bool) -> None:
+    """Raise if the values of this run cannot be compared with `ftol`. `composes`: searches from values follow."""
+    if tolerances.ftol is None:
+        return
+    if stochastic:
+        raise checks.ArgumentValueError(
+            "`ftol` needs a fun without sample_xi: single values of a stochastic fun mean little. Pass `xtol`."
+        )
+    if oracle.asks != "values" and not composes:
+        raise checks.ArgumentValueError(
+            f"`ftol` needs values of fun, and the oracle {oracle.name!r} does not ask for any. Pass `xtol`."
+        )
 
 
 def read_watch(watch: Any, oracle: Oracle, *, stochastic: bool) -> set[str]:

@@ -71,5 +71,5 @@ def searching(state: StepState, running: NDArray[np.bool_], config: SearchConfig
         oracle=oracle.starting(widths, h, high),
         schedule=method.schedule.init(state.t, state.floor, np),
         update=update.starting(x, length, reach, low, high, np),
-        counters=first_counters(state.t, np),
+        counters=first_counters(x, state.t, np, config.search.tolerances),
     )

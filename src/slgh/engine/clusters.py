@@ -27,6 +27,8 @@ class Pool(Protocol):
 
     deaths: int
     """Number of times that workers have died, and their points were evaluated again."""
+    timeouts: int
+    """Number of evaluations that took too long."""
 
 
 class Engine(NamedTuple):
@@ -224,6 +226,7 @@ class _Joblib:
         self.delayed = joblib.delayed(_call_indexed)
         self.size: int = joblib.effective_n_jobs(parallel.n_jobs)
         self.deaths = 0
+        self.timeouts = 0
 
     def map(self, call: Call, items: Sequence[tuple[Any, ...]]) -> Found:
         """Evaluate the items."""

@@ -56,7 +56,7 @@ class CompiledStep(LoopProgram):
                 break
             counter.add(query)
             values = functions.answer(query, inputs.data)
-        carry = self._freeze(carry, state, info, inputs)
+        carry = self._freeze(carry, counted(carry.state, state, info, config), info, inputs)
         return carry, self.masked or assumed.holds(), (counter.nfev, counter.njev)
 
     def answer(self, query: Query, inputs: Inputs) -> Array:
@@ -73,7 +73,6 @@ class CompiledStep(LoopProgram):
     def _freeze(self, carry: Carry, state: StepState, info: Info, inputs: Inputs) -> Carry:
         """Return the carry after an iteration. Problems that had ended before it keep their old state."""
         xp, stochastic = self.ctx.xp, self.ctx.stochastic
-        state = counted(carry.state, state, info, xp)
         f = info.known_f(xp)
         best = xp.full_like(f, xp.nan) if stochastic else state.f_best
         known = {"fun": f, "t": info.t, "fun_best": best, "x": info.x}

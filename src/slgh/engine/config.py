@@ -20,9 +20,11 @@ from slgh.engine.arguments import (
     MAX_SAMPLES,
     PHASES,
     Arguments,
+    Known,
     read_asynchronous,
     read_batch_size,
     read_data,
+    read_known,
     read_parallel,
     read_phases,
     read_sample_xi,
@@ -30,6 +32,7 @@ from slgh.engine.arguments import (
     read_watch,
     read_x0,
     refuse_foreign_names,
+    refuse_tolerances,
 )
 from slgh.engine.bad_values import POLICIES
 from slgh.engine.batch_search import local_method
@@ -37,7 +40,7 @@ from slgh.engine.bounds import Box, read_bounds
 from slgh.engine.constraints import Constraints, read_constraints
 from slgh.engine.state import draw_picks
 from slgh.engine.step import StepConfig
-from slgh.engine.termination import Limits, read_limits, with_iterations
+from slgh.engine.termination import Limits, Tolerances, read_limits, read_tolerances, with_iterations
 from slgh.engine.theory_step import THEORY_NAMES, apply_theory, fill_gamma, read_theory
 from slgh.method import SLOTS, Composition, ObjectiveTraits, read_composition, refuse_mismatch
 from slgh.oracles import Antithetic
@@ -80,10 +83,14 @@ class RunConfig:
     data: tuple[Array, ...]
     """The user's data, in the backend's arrays with leading axis B."""
     limits: Limits
+    tolerances: Tolerances | None
+    """Changes of f and x by which the run converges. None: it does not."""
     reserve: int
     """Evaluations of each problem that are reserved for its final value."""
     start_evals: int
-    """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0."""
+    """Evaluations of each problem before its first iteration: 1 if the start is evaluated, else 0, and the `starts`."""
+    known: Known | None
+    """Points to choose the start from: `starts`, which begin with x0 unless its value is known, and known points."""
     constraints: Constraints | None
     """Constraints beyond the bounds."""
     batched: bool
@@ -175,6 +182,10 @@ def make_config(
     traits = dataclasses.replace(traits, stochastic=sample_xi is not None, terms=terms)
     box = _read_box(arguments.bounds, x)
     constraints = read_constraints(arguments.constraints, d, arguments.feasibility_tol, x.dtype)
+    known = read_known(arguments, x, stochastic=traits.stochastic)
+    if known is not None:
+        _refuse_outside("starts", known.starts, box)
+        _refuse_outside("known", known.points, box)
     method, watch, stochastic = arguments.method, arguments.watch, traits.stochastic
 
     # The method, without the parameters that depend on the number of iterations.
@@ -208,6 +219,9 @@ def make_config(
     # The number of iterations T, and the parameters that depend on it.
     reports_best = composition.reports == "best"
     start_evals = int(reports_best and not stochastic and constraints is None)
+    if known is not None:
+        known = _distinct_starts(known, x, limits.max_evals)
+        start_evals = len(known.starts)
     reserve = 0 if constraints is not None else oracle.samples if stochastic else 1
     if limits.max_evals is not None:
         reserve = min(reserve, limits.max_evals)
@@ -246,6 +260,11 @@ def make_config(
     if constraints is not None:
         _refuse_with_constraints(arguments, traits, backend, phases)
 
+    tolerances = read_tolerances(arguments.ftol, arguments.xtol)
+    if tolerances is not None:
+        composes = bool(phases) or search is not None
+        refuse_tolerances(tolerances, built.oracle, stochastic=stochastic, composes=composes)
+
     # The seed, and what is drawn before the run.
     seed = read_seed(arguments.seed, B)
     if arguments.seed is None and saved_seed is not None and (np.ndim(saved_seed) == 0 or len(saved_seed) == B):
@@ -261,6 +280,8 @@ def make_config(
         asynchronous=asynchronous,
         tail_from=tail_from,
         watch=watch,
+        # "auto" converges in its searches, not in the homotopies before them.
+        tolerances=None if phases or search is not None else tolerances,
     )
     described = describe(built)
     if search is not None:
@@ -271,6 +292,8 @@ def make_config(
         "data": [digest(backend.host(a)) for a in data],
         **({"parallel": parallel} if parallel > 1 else {}),
         **({"constraints": describe_constraints(constraints)} if constraints is not None else {}),
+        **({} if known is None else {"starts": digest(*known)}),
+        **({} if tolerances is None else {"tolerances": list(tolerances)}),
         "number of evaluations, which the method plans by": limits.max_evals if phases else None,
         "number of iterations, which the method plans by": T if composition.planned or tail_from is not None else None,
         "method": described,
@@ -297,9 +320,11 @@ def make_config(
         box=box,
         data=data,
         limits=limits,
+        tolerances=tolerances,
         reserve=reserve,
         start_evals=start_evals,
         constraints=constraints,
+        known=known,
         batched=arguments.batched,
         batch_size=batch_size,
         seed=seed,
@@ -309,7 +334,7 @@ def make_config(
         noise_samples=max(built.oracle.samples, terms or 0),
         phases=phases,
         width=width,
-        search=None if search is None else dataclasses.replace(step, method=search),
+        search=None if search is None else dataclasses.replace(step, method=search, tolerances=tolerances),
         traits=traits,
         given=frozenset(params),
         identity=identity,
@@ -321,13 +346,28 @@ def make_config(
 def _read_box(bounds: Any, x: NDArray[Any]) -> Box | None:
     """Return the bounds, or raise if a start x (B, d) is outside them."""
     box = read_bounds(bounds, x.shape[1], x.dtype)
+    _refuse_outside("x0", x, box)
+    return box
+
+
+def _refuse_outside(name: str, x: NDArray[Any], box: Box | None) -> None:
+    """Raise if one of the points x (n, d) is outside the bounds."""
     if box is not None and (outside := (x < box.low) | (x > box.high)).any():
         b, i = np.argwhere(outside)[0]
         low, high = box.low[i], box.high[i]
         raise checks.ArgumentValueError(
-            f"`x0` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}."
+            f"`{name}` must lie within `bounds`, ({low}, {high}) for variable {i}; got {x[b, i]}."
         )
-    return box
+
+
+def _distinct_starts(known: Known, x: NDArray[Any], max_evals: int | None) -> Known:
+    """Return the points with x0 before the other starts. Points that are known or repeated are not evaluated."""
+    seen, starts = {point.tobytes() for point in known.points}, []
+    for point in (*x, *known.starts):
+        if point.tobytes() not in seen:
+            seen.add(point.tobytes())
+            starts.append(point)
+    return known._replace(starts=np.array(starts[:max_evals], x.dtype).reshape(-1, x.shape[1]))
 
 
 @np.errstate(all="ignore")
@@ -367,6 +407,9 @@ def _refuse_with_constraints(
         raise checks.ArgumentValueError(
             f"`phases` must have 'local_search' or 'covariance' among them with `constraints`, got {phases!r}."
         )
+    for name in ("starts", "known", "ftol", "xtol"):
+        if getattr(arguments, name) is not None:
+            raise checks.ArgumentValueError(f"`{name}` is not possible with `constraints`. Leave it out.")
     if arguments.space is not None:
         raise checks.ArgumentValueError(
             "`constraints` are not possible in a search space. Leave them out, and return NaN where they are violated."

@@ -5,26 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import pickle
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_all_start_methods, get_context, parent_process
-from multiprocessing.connection import wait
 from typing import Any, NamedTuple
 
 from slgh import checks
 from slgh.engine.clusters import Call, Mapper, Pool, as_engine
 from slgh.engine.interrupts import deferred_interrupts
+from slgh.engine.timed_workers import TimedPool
+from slgh.engine.worker_process import join_parent, process_context, refuse_unpicklable
 
 logger = logging.getLogger(__name__)
-
-POLL_SECONDS = 1.0
-"""Seconds between two checks of a worker process that its parent is alive."""
 
 
 class Unit(NamedTuple):
@@ -54,20 +48,7 @@ def _start_worker(call: Call) -> None:
     """Start a worker process: keep the function, leave Ctrl-C to the parent, and do not outlive it."""
     global _call
     _call = call
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_exit_with_parent, args=(os.getppid(),), name="slgh parent watch", daemon=True).start()
-
-
-def _exit_with_parent(parent_id: int) -> None:
-    """Wait for the parent process to die, then end this one at once.
-
-    The sentinel alone is not enough. A forked sibling holds the other end of its pipe, so it may fire late.
-    """
-    parent = parent_process()
-    while os.getppid() == parent_id:
-        if parent is not None and wait([parent.sentinel], timeout=POLL_SECONDS):
-            break
-    os._exit(1)
+    join_parent()
 
 
 def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
@@ -78,6 +59,20 @@ def _run_chunk(items: Sequence[tuple[Any, ...]]) -> list[Any]:
 def is_parallel(workers: Any) -> bool:
     """Return False if `workers` is None or 1, which is a plain loop in this process."""
     return checks.plain(workers) not in (None, 1)
+
+
+def check_time_limit(seconds: Any, workers: Any, *, pointwise: bool) -> None:
+    """Raise unless each evaluation runs in a process that can be killed after `seconds`."""
+    checks.real("max_seconds_per_eval", seconds, above=0)
+    if not isinstance(checks.plain(workers), int):
+        raise checks.ArgumentValueError(
+            "`max_seconds_per_eval` needs processes that slgh can kill. Pass `workers` their number, such as 1."
+        )
+    if not pointwise:
+        raise checks.ArgumentValueError(
+            "`max_seconds_per_eval` needs a fun of one point, since a call with many has no time per evaluation. Leave "
+            "out `vectorized`."
+        )
 
 
 class Workers:
@@ -96,10 +91,14 @@ class Workers:
 
     @property
     def remark(self) -> str:
-        """Sentence for the message, empty if no worker process died."""
+        """Sentences for the message, empty if no worker process died or was killed."""
         deaths = sum(pool.deaths for pool in self._pools)
+        late = sum(pool.timeouts for pool in self._pools)
         times = f"{deaths} times" if deaths > 1 else "once"
-        return f"A worker died {times}, and its {self._unit.plural} were {self._unit.again}." if deaths else ""
+        died = f"A worker died {times}, and its {self._unit.plural} were {self._unit.again}." if deaths else ""
+        evaluations = f"{late} evaluations" if late > 1 else "1 evaluation"
+        killed = f"{evaluations} took longer than max_seconds_per_eval, with NaN as the value." if late else ""
+        return " ".join(filter(None, (died, killed)))
 
 
 def read_workers(workers: Any) -> Any:
@@ -122,7 +121,13 @@ def size_of(workers: Any) -> int | None:
 
 @contextmanager
 def open_workers(
-    workers: Any, calls: list[Call], *, fork: bool, retries: int, unit: Unit = POINTS
+    workers: Any,
+    calls: list[Call],
+    *,
+    fork: bool,
+    retries: int,
+    seconds: float | None = None,
+    unit: Unit = POINTS,
 ) -> Iterator[Workers]:
     """Open the workers for these functions.
 
@@ -136,6 +141,8 @@ def open_workers(
         True if processes may be forks.
     retries
         Maximum number of times that a point is evaluated again because a worker died.
+    seconds
+        Time limit of an evaluation in a process. None: there is none.
     unit
         Name of the items, points by default.
     """
@@ -143,6 +150,13 @@ def open_workers(
     if not isinstance(workers, int):
         engine = as_engine(workers, retries)
         yield Workers([engine.mapper] * len(calls), engine.size, [engine.pool] if engine.pool else [], unit)
+        return
+    if seconds is not None:
+        with contextlib.ExitStack() as stack:
+            timed = [TimedPool(workers, call, fork=fork, retries=retries, seconds=seconds) for call in calls]
+            for each in timed:
+                stack.callback(each.close)
+            yield Workers([pool.map for pool in timed], workers, timed)
         return
     pools = [_Pool(workers, call, fork=fork, retries=retries, unit=unit) for call in calls]
     try:
@@ -163,28 +177,22 @@ class _Pool:
     """
 
     def __init__(self, processes: int, call: Call, *, fork: bool, retries: int, unit: Unit) -> None:
-        try:
-            pickle.dumps(call)
-        except Exception as error:
-            raise checks.ArgumentTypeError(
-                f"`fun` must be picklable to run in {processes} processes ({error}). Define it at the top level of a "
-                "module, or pass `workers` an executor of threads."
-            ) from None
+        refuse_unpicklable(call, processes)
         self._call, self._fork, self._unit = call, fork, unit
         self.processes, self.retries = processes, retries
         self.killed = False
         self.deaths = 0
         """Number of times that a worker process has died."""
+        self.timeouts = 0
         self._works = False
         """True if there has been a value."""
         self.executor = self._start()
 
     def _start(self) -> ProcessPoolExecutor:
         """Start worker processes."""
-        forkserver = not self._fork and "forkserver" in get_all_start_methods()
         return ProcessPoolExecutor(
             self.processes,
-            mp_context=get_context("forkserver") if forkserver else None,
+            mp_context=process_context(fork=self._fork),
             initializer=_start_worker,
             initargs=(self._call,),
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 from slgh import checks
 from slgh.backends import Backend
 from slgh.engine import bad_values
+from slgh.engine.cache import Cache, Key
 from slgh.engine.clusters import Call, Mapper
 from slgh.engine.constraints import ConstrainedFunction, ConstrainedGradient, Constraints
 from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
+from slgh.engine.timed_workers import TIMED_OUT
 from slgh.protocols import Array, Query
 
 CLOSED_FORM_METHODS = {
@@ -233,17 +236,24 @@ class Pointwise:
             mappers=workers.mappers,
         )
 
-    def answer(self, query: Query, data: tuple[Array, ...], answers: Answers | None = None) -> Array:
+    def answer(
+        self,
+        query: Query,
+        data: tuple[Array, ...],
+        answers: Answers | None = None,
+        same: Mapping[int, int] = MappingProxyType({}),
+    ) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
 
         Points whose values are in `answers` are not evaluated again. New values are added to it one by one, so that
-        they are kept if the function raises.
+        they are kept if the function raises. `same` has points that get the value of another point of the query.
         """
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
         answers = Answers() if answers is None else answers
         received = answers.received
-        missing = [i for i in range(B * n) if i not in received] if received else range(B * n)
+        known = received.keys() | same.keys()
+        missing = [i for i in range(B * n) if i not in known] if known else range(B * n)
         items = [
             (
                 backend.to_library(points[b, i]),
@@ -257,6 +267,11 @@ class Pointwise:
         read: Callable[[Any], Any] = backend.number if which == 0 else partial(self._vector, d=d)
         if self.constrained:
             read = partial(self._with_constraints, read=read)
+
+        def nothing() -> Array:
+            """Return the value of an evaluation that took too long: NaN, or a gradient of NaN."""
+            return backend.native(np.full(() if which == 0 else (d,), np.nan, backend.host(points).dtype))
+
         with backend.guard_arguments(points):
             if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
@@ -266,7 +281,10 @@ class Pointwise:
                 answers.begin(len(items))
                 with closing(self._mappers[which](call, items)) as values:
                     for i, value in values:
-                        answers.receive(missing[i], read(value))
+                        answers.receive(missing[i], nothing() if value is TIMED_OUT else read(value))
+        answers.begin(len(same))
+        for j, i in same.items():
+            answers.receive(j, received[i])
         if self.constrained and len(shapes := {received[j].shape for j in range(B * n)}) > 1:
             lengths = sorted((shape[0] - 1) // (3 if which == 0 else 1) for shape in shapes)
             raise checks.ArgumentValueError(
@@ -309,6 +327,8 @@ class Objective:
         Arrays with leading axis B, one row per problem.
     raise_nonfinite
         Bad-value policy "raise".
+    cache
+        Values that are not computed again, None for no cache.
     """
 
     def __init__(
@@ -318,9 +338,10 @@ class Objective:
         backend: Backend,
         data: tuple[Array, ...],
         raise_nonfinite: bool,
+        cache: Cache | None = None,
     ) -> None:
         self.functions, self.backend, self.data = functions, backend, data
-        self.raise_nonfinite = raise_nonfinite
+        self.raise_nonfinite, self.cache = raise_nonfinite, cache
         # The last request's rows, and their data. The next request mostly has the same array of rows. Requests never
         # change that array, so the identity test in `__call__` is enough.
         self._rows: NDArray[np.intp] | None = None
@@ -333,7 +354,9 @@ class Objective:
             at = self.backend.index(rows)
             self._rows, self._data = rows, tuple(a[at] for a in self.data)
         with self.backend.guard_arguments(*self._data):
-            if isinstance(self.functions, Pointwise):
+            if self.cache is not None:
+                values = self._answer_cached(request, self.cache)
+            elif isinstance(self.functions, Pointwise):
                 values = self.functions.answer(query, self._data, answers)
             else:
                 answers.begin(query.points.shape[0] * query.points.shape[1])
@@ -346,6 +369,42 @@ class Objective:
                 found = np.where(np.isfinite(found).all(axis=-1), found[..., 0], np.nan)
             bad_values.refuse(found, self.backend.host(query.points), name)
         return values
+
+    def _answer_cached(self, request: Evaluate, cache: Cache) -> Array:
+        """Return values (B, n), or gradients (B, n, d). Each point whose value is not in the cache is evaluated once.
+
+        A function of the points of all problems gets those columns of the points (B, n, d) that it needs for any of
+        them.
+        """
+        query, rows, answers = request
+        functions, backend, received = self.functions, self.backend, answers.received
+        (B, n), keys = query.points.shape[:2], cache.keys(query, rows, backend.host)
+        known, first, same = dict[int, Any](), dict[Key, int](), dict[int, int]()
+        for i, key in enumerate(keys):
+            if i in received:
+                continue
+            if (value := cache.find(key)) is not None:
+                known[i] = value
+            elif first.setdefault(key, i) != i:
+                same[i] = first[key]
+        if isinstance(functions, Pointwise):
+            cache.hits += len(known) + len(same)
+            answers.begin(len(known))
+            for i, value in known.items():
+                answers.receive(i, value)
+            values = functions.answer(query, self._data, answers, same)
+            cache.store(keys, (received[i] for i in range(B * n)))
+            return values
+        answers.begin(B * n)
+        columns = sorted({i % n for i in first.values()})
+        cache.hits += B * (n - len(columns))
+        if columns:
+            part = query._replace(points=query.points[:, backend.index(np.array(columns))])
+            new = functions.answer(part, self._data)
+            known |= {b * n + i: new[b, k] for k, i in enumerate(columns) for b in range(B)}
+        known |= {i: known[of] for i, of in same.items()}
+        cache.store(keys, (known[i] for i in range(B * n)))
+        return backend.xp.reshape(backend.stack([known[i] for i in range(B * n)]), query.answer_shape)
 
 
 def refuse_functions(fun: Any, grad: Any, args: tuple[Any, ...], backend: Backend) -> None:

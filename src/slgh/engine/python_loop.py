@@ -35,6 +35,7 @@ class PythonLoop:
         self.step_config = step_config
         self.engine = config.backend.engine
         self.limits = config.limits.per_problem(slotted=config.batch_size is not None)
+        self._ends_problems = self.limits.end_problems or step_config.tolerances is not None
         self._counting = True
         """False if the counters are 0, and stay so while all values are usable, so that an iteration can skip them."""
 
@@ -45,22 +46,21 @@ class PythonLoop:
     def advance(self, state: RunState, last: int | None) -> Generator[Query, Any, Advanced]:
         """Do one iteration, record it, and end problems. `last` is for the loop that advances in blocks."""
         config, host, history = self.config, self.config.backend.host, self.recorder.history
-        xp = self.step_config.ctx.xp
         first = state.k % self.step_config.method.oracle.period == 0
         k: Any = state.k
         if config.batch_size is not None:  # every problem has its own iteration
             k = config.backend.native(state.k - state.began[0, state.members])
         current, info = yield from step(state.current, k, first, self.noise, self.step_config)
         if self._counting or info.ok is not None:
-            current = counted(state.current, current, info, xp)
-            self._counting = info.ok is not None or self.limits.end_problems
+            current = counted(state.current, current, info, self.step_config)
+            self._counting = info.ok is not None or self._ends_problems
         state = state.after_iteration(current, self.counter)
         self.noise.mark(state.k)
         if history.wants(state.k - 1):
             history.record(self.recorder.row(state, info))
         position = None
         if self.recorder.callback is not None:
-            now = host(info.x), host(info.known_f(xp)), host(info.t)
+            now = host(info.x), host(info.known_f(self.step_config.ctx.xp)), host(info.t)
             position = self.recorder.position_of_all(state, *now)
         status = self._status(state, info)
         if not isinstance(status, int) and (ended := status != Status.RUNNING).any():
@@ -70,7 +70,7 @@ class PythonLoop:
     def _status(self, state: RunState, info: Info) -> Any:
         """Return the status of the members after an iteration: one integer, or one per member."""
         config, host = self.config, self.config.backend.host
-        if info.ok is None and info.watched is None and not self.limits.end_problems:
+        if info.ok is None and info.watched is None and not self._ends_problems:
             return int(Status.RUNNING)  # nothing was observed that could end a problem
         return status_after(
             self.limits,

@@ -17,7 +17,7 @@ from slgh.engine.state import RunState, slices
 from slgh.engine.termination import Status, status_after, status_if_infeasible
 from slgh.method import SCALE_FREE, Method
 from slgh.protocols import Query, Sight
-from slgh.result import Phase, Result
+from slgh.result import Minima, Phase, Result
 
 LIBRARY_ARRAYS = ("x", "fun", "x_best", "fun_best", "xhat", "fun_se", "t")
 """Entries of the Result in arrays of x0's library, on its device. Counts and the history are NumPy's."""
@@ -85,6 +85,8 @@ class Ending(NamedTuple):
     story: str
     """Observations and phases of "auto", for the message."""
     homotopies: int
+    minima: tuple[NDArray[Any], NDArray[Any]] | None
+    """Points (k, d) and values (k,) of the local minima that "auto" has found."""
     phases: tuple[Phase, ...]
     """Phases of "auto", else empty."""
     violation: float | None
@@ -175,14 +177,24 @@ def report(ending: Ending) -> Generator[Evaluate, Any, Result]:
     return Result(
         **with_trees(config.space, found),
         message=message_of(status, story),
+        ncached=0,
         chosen=story.chosen,
         history=history,
+        minima=minima_of(config, ending.minima),
         phases=ending.phases,
         method=ending.method,
         engine=ending.engine,
         seed=config.seed,
         seconds=ending.elapsed(),
     )
+
+
+def minima_of(config: RunConfig, found: tuple[NDArray[Any], NDArray[Any]] | None) -> Minima:
+    """Return local minima in arrays of x0's library, or with points as trees of a search space."""
+    x0, to_library, space = config.x0, config.backend.to_library, config.space
+    found = (np.empty((0, x0.shape[1])), np.empty(0)) if found is None else found
+    points, values = (to_library(a.astype(x0.dtype)) for a in found)
+    return Minima(points if space is None else [space.decode(z) for z in points], values)
 
 
 def _of_one(arrays: dict[str, Any], to_library: Callable[[Any], Any]) -> dict[str, Any]:

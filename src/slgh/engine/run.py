@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from slgh.backends.protocols import NoiseSource
 from slgh.checks import ArgumentTypeError, ArgumentValueError
 from slgh.engine import snapshot
+from slgh.engine.arguments import Known
 from slgh.engine.arrivals import Arrivals, Place
 from slgh.engine.batch_search import searching
 from slgh.engine.checkpoint import Arrays, refuse_damaged
@@ -55,6 +56,10 @@ class Strategy(Protocol):
     @property
     def solution(self) -> Solution | None:
         """Best point of a noisy f. If it is None, the last iterate is the solution."""
+
+    @property
+    def minima(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Distinct local minima so far, points (k, d) and values (k,), the lowest first."""
 
     @property
     def story(self) -> str:
@@ -154,7 +159,10 @@ class Run:
         self.recorder.open()
         self._log_begin()
         try:
-            if config.start_evals and self.state.nfev == 0:
+            if config.known is not None:
+                if self.state.evaluations == 0:
+                    yield from self._evaluate_starts(config.known)
+            elif config.start_evals and self.state.nfev == 0:
                 yield from self._evaluate_start()
             if self.strategy is not None:
                 yield from self.strategy.phases(self)
@@ -368,6 +376,23 @@ class Run:
         self._commit(self.state._replace(nfev=1))
         self.noise.mark(self.state.k)
 
+    def _evaluate_starts(self, known: Known) -> Generator[Request, Any, None]:
+        """Evaluate the starts, and begin at the best of them and of the known points. Without a finite value, at x0."""
+        backend, full = self.config.backend, self.state.full
+        points, values = known.points, known.values
+        if len(known.starts):
+            query = Query("fun", backend.native(known.starts[None]))
+            found = backend.host((yield from self._evaluate(query, self.state.active)))[0]
+            points, values = np.concatenate([known.starts, points]), np.concatenate([found, values])
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = int(np.argmin(values))
+        if np.isfinite(values[best]):
+            x = points[best : best + 1]
+            full = full._replace(x=x, x_best=x, f_best=values[best : best + 1], xhat=x)
+        self.state = self.loop.restart(self.state, full)
+        self._commit(self.state._replace(nfev=len(known.starts)))
+        self.noise.mark(self.state.k)
+
     def _evaluate(self, query: Query, rows: NDArray[np.intp]) -> Generator[Request, Any, Any]:
         """Return the answer to one query."""
 
@@ -392,6 +417,7 @@ class Run:
                 story="" if strategy is None else strategy.story,
                 homotopies=1 if strategy is None else strategy.homotopies,
                 violation=None if strategy is None else strategy.violation,
+                minima=None if strategy is None else strategy.minima,
                 phases=() if strategy is None else strategy.timeline(self.state.k),
                 remarks=(self.config.remark, self.loop_remark, *(remark() for remark in self._remarks)),
                 elapsed=self.elapsed,

@@ -57,6 +57,8 @@ WHY_NOT = {
     "gradients": "f has no gradient in its relaxed variables. Omit `gradients`.",
     "vectorized": "fun gets one tree of values per call. Omit `vectorized`, and use `workers` for parallel calls.",
     "batched": "there is one problem. Omit `batched`, and call minimize once per problem.",
+    "starts": "its points are trees of values. Pass one as `start`.",
+    "known": "its points are trees of values. Pass one as `start`.",
     "watch": "fun must return one number. Omit `watch`.",
     "fun": "its homotopy is that of the relaxed variables. Pass a function instead of a closed form.",
 }

@@ -39,7 +39,7 @@ from slgh.engine.executors import Unit, Workers, is_parallel, open_workers, size
 from slgh.engine.history import History
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.recorder import ProgressBar
-from slgh.engine.report import LIBRARY_ARRAYS, Story, message_of
+from slgh.engine.report import LIBRARY_ARRAYS, Story, message_of, minima_of
 from slgh.engine.run import Run
 from slgh.engine.snapshot import read_meta, read_settings
 from slgh.engine.termination import Status
@@ -499,8 +499,10 @@ def merge(config: RunConfig, shards: Sequence[ShardResult], remark: str, seconds
     return Result(
         **found,
         message=message,
+        ncached=0,
         chosen=story.chosen,
         history=merge_histories(shards),
+        minima=minima_of(config, None),
         phases=(),
         method=results[0].method,
         engine=results[0].engine,

@@ -156,7 +156,7 @@ def first_state(
         rejected=zero,
         worst=-inf,
         watch=() if config.watch is None else config.watch.init(x, np),
-        counters=first_counters(t, np),
+        counters=first_counters(x, t, np, config.tolerances),
     )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slgh.backends.masking import Masked
 from slgh.engine import bad_values
 from slgh.engine.bounds import Box
 from slgh.method import Method
 from slgh.protocols import Array, Context, Estimate, Leaves, Noise, Query, Sight, StepState, Watch
+
+if TYPE_CHECKING:
+    from slgh.engine.termination import Tolerances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,8 @@ class StepConfig:
     tail_from: Any = None
     """Iteration from which iterates are summed for their mean."""
     watch: Watch | None = None
+    tolerances: Tolerances | None = None
+    """Changes of f and x by which problems converge. None: they do not."""
     picks: frozenset[int] | None = None
     """Iterations whose iterate is xhat of some problem. None: check in every iteration."""
 

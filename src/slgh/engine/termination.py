@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slgh import checks
-from slgh.engine.step import Info
+from slgh.engine.step import Info, StepConfig
 from slgh.protocols import Array, Context, Leaves, Oracle, StepState
 
 DEFAULT_ITERATIONS = 10_000
@@ -20,9 +20,18 @@ LARGEST_LIMIT = 2**62
 PATIENCE = 10
 """Iterations in a row without a usable value after which a problem ends."""
 
+SETTLED_ITERATIONS = 100
+"""Iterations over which progress is compared with `ftol` and `xtol`. One iteration from random samples says little."""
+
+SETTLED_PHASES = 5
+"""The same for "auto" on a single problem, in phases after the first converged one."""
+
+SETTLED_T = 0.1
+"""A homotopy whose t falls has not converged before t is this share of t1: x follows minima that still move."""
+
 
 class Status(IntEnum):
-    """Reason why a problem ended. COMPLETED, TARGET and WATCHED are successes if f(x) is finite."""
+    """Reason why a problem ended. COMPLETED, TARGET, WATCHED and CONVERGED are successes if f(x) is finite."""
 
     COMPLETED = 0
     TARGET = 1
@@ -34,12 +43,13 @@ class Status(IntEnum):
     WATCHED = 7
     FAILED = 8
     INFEASIBLE = 9
+    CONVERGED = 10
     RUNNING = -1
 
     @property
     def success(self) -> bool:
         """True if this is a planned end."""
-        return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED)
+        return self in (Status.COMPLETED, Status.TARGET, Status.WATCHED, Status.CONVERGED)
 
     @property
     def message(self) -> str:
@@ -58,6 +68,7 @@ _MESSAGES = {
     Status.WATCHED: "Stopped by `watch`.",
     Status.FAILED: "An exception ended the run.",
     Status.INFEASIBLE: "No feasible point was found: the solution violates the constraints by maxcv.",
+    Status.CONVERGED: "Converged: f or x has changed by no more than its tolerance, ftol or xtol.",
     Status.RUNNING: "Running.",
 }
 
@@ -87,6 +98,35 @@ class Limits(NamedTuple):
     def end_problems(self) -> bool:
         """True if limits per problem can end one of them before the others."""
         return self.target is not None or self.iterations is not None
+
+
+class Tolerances(NamedTuple):
+    """Changes of f and x that count as none. None: not compared. At least one of them is given."""
+
+    ftol: float | None = None
+    xtol: float | None = None
+
+
+def has_settled(tolerances: Tolerances, before: tuple[Array, Array], now: tuple[Array, Array], xp: Any = np) -> Array:
+    """Return True for problems that have converged, (B,).
+
+    f has fallen by no more than ftol max(1, |f|), or no variable has changed by more than xtol max(1, max_i |x_i|).
+
+    Parameters
+    ----------
+    before, now
+        f (B,) and x (B, d). Problems without a finite f before have not converged in f.
+    """
+    (f_before, x_before), (f, x) = before, now
+    settled = xp.zeros_like(f) > 0
+    if tolerances.ftol is not None:
+        scale = xp.where(xp.abs(f) > 1.0, xp.abs(f), xp.ones_like(f))
+        settled = settled | (f_before - f <= tolerances.ftol * scale)
+    if tolerances.xtol is not None:
+        size = xp.max(xp.abs(x), axis=1)
+        scale = xp.where(size > 1.0, size, xp.ones_like(size))
+        settled = settled | (xp.max(xp.abs(x - x_before), axis=1) <= tolerances.xtol * scale)
+    return settled
 
 
 def status_after(
@@ -120,7 +160,7 @@ def status_after(
     ok
         (B,) False for problems without a usable value in the last iteration. None: all have one.
     counters
-        Those of the StepState after it: see `counted`.
+        Those of the StepState after it: see `counted`. Problems converge by these.
     value
         (B,) lowest value so far, or the latest estimate if f is stochastic.
     watched
@@ -134,8 +174,10 @@ def status_after(
         status = int(Status.MAX_SECONDS)
     if stopped:
         status = int(Status.CALLBACK)
+    if len(counters) > 1:
+        status = _where(counters[1] > 0, Status.CONVERGED, status, xp)
     if ok is not None:
-        (bad,) = counters
+        bad = counters[0]
         status = _where(bad >= PATIENCE, Status.NONFINITE, status, xp)
     if limits.target is not None and value is not None:
         status = _where(value <= limits.target, Status.TARGET, status, xp)
@@ -165,19 +207,59 @@ def undo_last_step(*, stochastic: bool) -> tuple[Status, ...]:
     return (Status.WATCHED, Status.TARGET) if stochastic else (Status.WATCHED,)
 
 
-def first_counters(t: Array, xp: Any) -> Leaves:
-    """Return the counters of problems that begin, for radii t (B,)."""
-    return (xp.zeros_like(t),)
+def first_counters(x: Array, t: Array, xp: Any, tolerances: Tolerances | None = None) -> Leaves:
+    """Return the counters of problems that begin, for iterates x (B, d) and radii t (B,).
+
+    With tolerances these are the iterations in a row without a usable value, 1.0 for problems that have converged, the
+    iterations since the last comparison, t1, and f, x and t at that comparison.
+    """
+    zero = xp.zeros_like(t)
+    if tolerances is None:
+        return (zero,)
+    return (zero, zero, zero, t, xp.full_like(t, xp.inf), x, t)
 
 
-def counted(before: StepState, after: StepState, info: Info, xp: Any) -> StepState:
-    """Return the state after an iteration with its counters: (B,) iterations in a row without a usable value.
+def counted(before: StepState, after: StepState, info: Info, config: StepConfig) -> StepState:
+    """Return the state after an iteration with its counters: see `first_counters`.
 
     The counters are the last field of the state, and `_replace` takes three times as long.
     """
-    (bad,) = before.counters
+    xp = config.ctx.xp
+    bad, *progress = before.counters
     zero = xp.zeros_like(bad)
-    return StepState(*after[:-1], (zero if info.ok is None else xp.where(info.ok, zero, bad + 1.0),))
+    bad = zero if info.ok is None else xp.where(info.ok, zero, bad + 1.0)
+    progress = _compare_progress(progress, after, config) if progress else progress
+    return StepState(*after[:-1], (bad, *progress))
+
+
+def _compare_progress(progress: list[Array], after: StepState, config: StepConfig) -> list[Array]:
+    """Return the counters of convergence after an iteration. f, x and t are compared every SETTLED_ITERATIONS."""
+    xp, tolerances = config.ctx.xp, config.tolerances
+    assert tolerances is not None
+    _, age, t1, f_before, x_before, t_before = progress
+    best = config.method.reports == "best" and not config.ctx.stochastic
+    f, x, t = after.f_best, after.x_best if best else after.x, after.t
+    due = age + 1.0 >= SETTLED_ITERATIONS
+    at_rest = (t >= t_before) | (t <= SETTLED_T * t1)
+    settled = due & at_rest & has_settled(tolerances, (f_before, x_before), (f, x), xp)
+    one, zero = xp.ones_like(age), xp.zeros_like(age)
+    return [
+        xp.where(settled, one, zero),
+        xp.where(due, zero, age + 1.0),
+        t1,
+        xp.where(due, f, f_before),
+        xp.where(due[:, None], x, x_before),
+        xp.where(due, t, t_before),
+    ]
+
+
+def read_tolerances(ftol: Any, xtol: Any) -> Tolerances | None:
+    """Check the tolerances. Return None if none is given."""
+    given = Tolerances(checks.plain(ftol), checks.plain(xtol))
+    for name, value in given._asdict().items():
+        if value is not None:
+            checks.at_least(name, value, 0)
+    return None if given == Tolerances() else given
 
 
 def read_limits(d: int, *, planned: bool, **given: Any) -> Limits:
