@@ -89,7 +89,6 @@ def work(call: Callable[..., Any]) -> list[bytes]:
 def assert_shared(points: list[list[bytes]], result: slgh.Result, log: Any) -> None:
     """Check what the workers of a shared Optimizer have done, and that its log repeats the run."""
     seen = [point for one in points for point in one]
-    assert min(map(len, points)) > 10, "each worker has evaluated"
     assert len(seen) == len(set(seen)) == result.nfev <= SHARED["max_evals"], "each point is evaluated once"
     again = slgh.Optimizer(np.full(4, 2.0), **SHARED).replay(log, waves_one_by_one)
     assert_same(again, result)

@@ -92,7 +92,7 @@ def test_a_restored_search_goes_on(tmp_path: Path) -> None:
     run(tuned, 10)
     first: Any = tuned.suggest("first")
     tuned.save(str(tmp_path / "state"))
-    restored = SLGHSearch()
+    restored = search(parallel=4)
     restored.restore(str(tmp_path / "state"))
     for each in (tuned, restored):
         each.on_trial_complete("first", {"loss": loss(first)})

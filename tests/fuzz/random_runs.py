@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 
 import slgh
 from fuzz.target import Case
+from slgh.method import SCALE_FREE
 
 ZEROTH = {"t1": 0.5, "step": 0.02, "samples": 3}
 TERMS = 7
@@ -116,6 +117,7 @@ def draw(rng: random.Random, *, libraries: tuple[str, ...] = ("numpy",), evals: 
         "vectorized": vectorized,
         "stochastic": stochastic,
         "workers": None,
+        "parallel": rng.choice([1, 1, 1, 2, 8]),
     }
 
 
@@ -124,6 +126,7 @@ def simpler_runs(run: Case) -> Iterator[Case]:
     plain = {
         "library": "numpy",
         "workers": None,
+        "parallel": 1,
         "problems": 0,
         "bounds": False,
         "dtype": "float64",
@@ -170,6 +173,8 @@ def settings(run: Case) -> dict[str, Any]:
         given["sample_xi"] = TERMS
     if run["bounds"]:
         given["bounds"] = [(-2.5, 3.0)] * run["d"]
+    if run["method"] in SCALE_FREE and not run["problems"]:
+        given["parallel"] = run.get("parallel", 1)  # otherwise the plan would follow the workers
     return given
 
 

@@ -9,6 +9,7 @@ or with `max_seconds`, advance together in this process, and the workers evaluat
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import os
@@ -213,7 +214,8 @@ class Ranks:
 def _picklable(error: Exception) -> Exception:
     """Return the exception or, if it cannot be sent to other processes, one with its text."""
     try:
-        pickle.loads(pickle.dumps(error))
+        pickle.dumps(error)
+        copy.copy(error)  # creates it as unpickling does, which fails for some classes
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error

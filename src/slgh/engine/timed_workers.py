@@ -83,7 +83,7 @@ class _Worker:
 
     def receive(self) -> Any:
         """Return its message. Raise EOFError or OSError if it has died."""
-        return pickle.loads(self.pipe.recv_bytes())
+        return self.pipe.recv()
 
     def kill(self) -> None:
         """Kill the process, even in the middle of an evaluation."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import math
-import pickle
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,9 @@ except ImportError as missing:
     raise checks.MissingLibraryError(
         '`slgh.integrations.ray_tune` needs Ray Tune: pip install "slgh[ray-tune]".'
     ) from missing
+
+HEADER = "header.json"
+"""Name of the header in a file of `save`."""
 
 MAX_QUANTILES = 10_000
 """Maximum number of values of a quantized domain."""
@@ -69,6 +72,10 @@ class SLGHSearch(Searcher):
         self.optimizer: slgh.Optimizer | None = None
         self.live: dict[str, Any] = {}
         """Points that are being evaluated, by the id of their trial."""
+        self.ended = False
+        """True if the run had ended when it was saved."""
+        self.saved: tuple[dict[str, Any], dict[str, Any]] | None = None
+        """Content of the file from which the search was restored."""
 
     def set_search_properties(self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any) -> bool:
         """Accept the metric, the mode and the search space of the Tuner, unless they are known."""
@@ -87,8 +94,8 @@ class SLGHSearch(Searcher):
                 "`SLGHSearch` needs a search space, a metric and a mode. Pass them to it, or to the Tuner."
             )
         if self.optimizer is None:
-            self.optimizer = slgh.Optimizer(self.space, **self.options)
-        if self.optimizer.stop():
+            self.optimizer = self._begin(self.space)
+        if self.ended or self.optimizer.stop():
             return Searcher.FINISHED
         points = self.optimizer.ask(1)
         if not points:
@@ -98,6 +105,8 @@ class SLGHSearch(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Accept the result of a trial. One that failed counts as a value that is not finite."""
+        if self.optimizer is None and self.saved is not None and self.space is not None:
+            self.optimizer = self._begin(self.space)
         point = self.live.pop(trial_id, None)
         if point is None or self.optimizer is None or self.optimizer.stop():
             return
@@ -105,23 +114,50 @@ class SLGHSearch(Searcher):
         self.optimizer.tell([point], [-value if self._mode == "max" else value])
 
     def save(self, checkpoint_path: str) -> None:
-        """Write the state of the search to a file, as Ray Tune does: with pickle."""
+        """Write the state of the search to a file, an archive of NumPy without pickle."""
+        header: dict[str, Any] = {"metric": self._metric, "mode": self._mode, "state": None, "live": {}}
+        arrays: dict[str, Any] = {}
+        if self.optimizer is not None:
+            state = self.optimizer.state_dict()
+            header["state"], arrays = state["header"], state["arrays"]
+            header["ended"] = self.optimizer.stop()
+            header["live"] = {} if header["ended"] else self._live_numbers()
         with open(checkpoint_path, "wb") as file:
-            pickle.dump(self.__dict__, file)
+            contents: dict[str, Any] = {**arrays, HEADER: np.array(json.dumps(header))}
+            np.savez(file, **contents)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Continue from a file of `save`. Points that are being evaluated are not suggested again."""
-        with open(checkpoint_path, "rb") as file:
-            self.__dict__.update(pickle.load(file))
-        if self.optimizer is None or self.optimizer.stop():
-            return
+        """Continue from a file of `save`, in a search with the same arguments. Points in evaluation stay so."""
+        with np.load(checkpoint_path, allow_pickle=False) as file:
+            header = json.loads(str(file[HEADER]))
+            arrays = {name: file[name] for name in file.files if name != HEADER}
+        self._metric, self._mode = header["metric"], header["mode"]
+        self.saved = None if header["state"] is None else (header, arrays)
+
+    def _begin(self, space: Space) -> slgh.Optimizer:
+        """Return the Optimizer: a new one, or that of the file from which the search was restored."""
+        optimizer = slgh.Optimizer(space, **self.options)
+        if self.saved is not None:
+            header, arrays = self.saved
+            optimizer.load_state_dict({"header": header["state"], "arrays": arrays})
+            self.ended = header["ended"]
+            if not self.ended:
+                points, live = optimizer.ask(), header["live"]
+                self.live = {trial: points[i] for trial, i in live.items()}
+                optimizer.abandon([point for i, point in enumerate(points) if i not in live.values()])
+        return optimizer
+
+    def _live_numbers(self) -> dict[str, int]:
+        """Return the number of each trial's point among all points without a value."""
+        assert self.optimizer is not None
         assert self.space is not None
-        keys = [self.space.key(point) for point in self.live.values()]
-        for point in self.optimizer.ask():
-            if (key := self.space.key(point)) in keys:
-                keys.remove(key)
-            else:
-                self.optimizer.abandon([point])
+        points = self.optimizer.ask()
+        keys, numbers = [self.space.key(point) for point in points], dict[str, int]()
+        for trial, point in self.live.items():
+            key = self.space.key(point)
+            numbers[trial] = next(i for i, other in enumerate(keys) if other == key and i not in numbers.values())
+        self.optimizer.abandon([point for i, point in enumerate(points) if i not in numbers.values()])
+        return numbers
 
 
 def _read(tree: Any, path: str) -> Any:
