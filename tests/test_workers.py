@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 import slgh
 from cases import CASES, assert_same, boom, fun, grad, starts, with_data
+from slgh.engine import clusters
+from slgh.engine.objective import PointCall
+from slgh.engine.shards import ShardCall
 
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 
@@ -55,6 +59,15 @@ def test_maps_executors_and_pools_are_workers() -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         assert_same(run(pool), alone)
         assert_same(run(pool.map), alone)
+
+
+@pytest.mark.parametrize("kind", [PointCall, ShardCall])
+def test_a_worker_of_another_version_says_so(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = pickle.dumps(kind(len, ()))
+    assert isinstance(pickle.loads(sent), kind)
+    monkeypatch.setattr(clusters, "__version__", "0.0.1")
+    with pytest.raises(RuntimeError, match=r"has slgh 0.0.1, and the run has slgh .* Install the same version"):
+        pickle.loads(sent)
 
 
 def test_gradients_run_in_workers_too() -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import BrokenExecutor, Executor, as_completed
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from slgh import checks
+from slgh import __version__, checks
 
 Call = Callable[[tuple[Any, ...]], Any]
 Found = Generator[tuple[int, Any], None, None]
@@ -20,6 +20,15 @@ _BROKEN = (
     "slgh: a worker died. These workers do not evaluate its points again, or have tried it as often as they may. With "
     "a `checkpoint`, the same call with new workers continues the run."
 )
+
+
+def unpickle_call(version: str, kind: Callable[..., Call], *parts: Any) -> Call:
+    """Return a call in the process of a worker. Raise if that process has another version of slgh."""
+    if version != __version__:
+        raise RuntimeError(
+            f"A worker has slgh {__version__}, and the run has slgh {version}. Install the same version on all workers."
+        )
+    return kind(*parts)
 
 
 class Pool(Protocol):

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh import checks
+from slgh import __version__, checks
 from slgh.backends import Backend
 from slgh.engine import bad_values
 from slgh.engine.cache import Cache, Key
-from slgh.engine.clusters import Call, Mapper
+from slgh.engine.clusters import Call, Mapper, unpickle_call
 from slgh.engine.constraints import ConstrainedFunction, ConstrainedGradient, Constraints
 from slgh.engine.executors import Workers
 from slgh.engine.requests import Answers, Evaluate
@@ -47,6 +47,9 @@ class PointCall:
     def __init__(self, fun: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.fun = fun
         self.args = args
+
+    def __reduce__(self) -> Any:
+        return unpickle_call, (__version__, PointCall, self.fun, self.args)
 
     def __call__(self, item: tuple[Any, ...]) -> Any:
         return self.fun(*item, *self.args)

@@ -29,12 +29,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from slgh import checks
+from slgh import __version__, checks
 from slgh.backends import Backend
 from slgh.checks import ArgumentFileError, ArgumentValueError
 from slgh.engine.arguments import Arguments, ShardOf
 from slgh.engine.checkpoint import Arrays, Checkpoint, read, refuse_damaged, resolve
-from slgh.engine.clusters import Found, Mapper
+from slgh.engine.clusters import Found, Mapper, unpickle_call
 from slgh.engine.config import RunConfig
 from slgh.engine.executors import Unit, Workers, is_parallel, open_workers, size_of
 from slgh.engine.history import History
@@ -132,7 +132,7 @@ class ShardCall:
         self.solve, self.task, self.stop = solve, task, stop
 
     def __reduce__(self) -> Any:
-        return ShardCall, (self.solve, self.task)
+        return unpickle_call, (__version__, ShardCall, self.solve, self.task)
 
     def __call__(self, item: Any) -> ShardResult:
         arguments = dataclasses.replace(self.task.arguments, **item._asdict())
