@@ -51,7 +51,7 @@ def test_the_unit_of_the_searches_tells_minima_apart() -> None:
     assert apart.min() > 0.5
 
 
-@pytest.mark.parametrize("options", [{}, {"parallel": 4}, {"grad": tilt}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"parallel": 4}, {"grad": tilt}])
 @pytest.mark.parametrize("fails_at", [700, 1500])
 def test_they_survive_an_interruption(tmp_path: Path, options: dict[str, Any], fails_at: int) -> None:
     given: dict[str, Any] = {"bounds": BOX, "max_evals": 4000, "seed": 0, **options}

@@ -47,7 +47,7 @@ def test_problems_without_a_value_have_not_converged() -> None:
 
 
 @pytest.mark.parametrize("tolerance", ["ftol", "xtol"])
-@pytest.mark.parametrize("options", [{}, {"parallel": 4}, {"grad": slope}, {"max_evals": 300}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"parallel": 4}, {"grad": slope}, {"max_evals": 300}])
 def test_auto_ends_when_phases_find_nothing_better(tolerance: str, options: dict[str, Any]) -> None:
     x0 = np.full(3, 2.0)
     run = slgh.minimize(bowl, x0, **AUTO | options | {tolerance: 1e-6})
