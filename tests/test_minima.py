@@ -29,7 +29,6 @@ def tilt(x: Any) -> Any:
 @pytest.mark.parametrize(
     "options",
     [{}, {"parallel": 4}, {"grad": tilt}, {"max_evals": 280}, {"phases": ("local_search", "restarts")}],
-    ids=str,
 )
 def test_the_minima_of_a_function_with_four(options: dict[str, Any]) -> None:
     run = slgh.minimize(tilted, bounds=BOX, **{"max_evals": 4000, "seed": 0} | options)
