@@ -86,183 +86,187 @@ def minimize(
     Parameters
     ----------
     fun
-        Function fun(x, \*data, xi, \*args) -> number of one point x (d,), with `data` and `xi` only if there are any.
-        Or a closed form: an object with methods value(x, t), grad(x, t), dt(x, t), trace(x, t), batched over x (..., d)
-        and t (...), whose value(x, 0) is f.
+        Objective: a function fun(x, \*data, xi, \*args) that maps one point x (d,) to a number. It gets `data` and `xi`
+        only if there are any. Or a closed form: an object with methods value(x, t), grad(x, t), dt(x, t) and
+        trace(x, t), batched over x (..., d) and t (...). Its value(x, 0) is f.
     x0
-        Start, (d,). With `batched` (B, d), for B problems. A Result, of slgh or SciPy, stands for its x. If it is None,
-        the default, the start is the middle of `bounds`, which must be finite. Its type selects the array library:
-        NumPy, PyTorch (CPU or CUDA) or JAX. fun gets and returns arrays of that library. The run has the dtype (float32
-        or float64) and the device of x0. Lists and NumPy integers become float64, integers of other libraries their
-        default float. Or a search space: a `slgh.space.Space`, or a dictionary, list or tuple of parameters such as
-        slgh.space.Float. fun then gets one tree of values of the same structure, and so does `result.x`.
+        Start, (d,), or (B, d) with `batched`, for B problems. A Result of slgh or SciPy may replace it: its x is used.
+        None, the default: the best `known` point, else the first of the `starts`, else the middle of `bounds`, which
+        must be finite. The type of x0 selects the array library: NumPy, PyTorch (CPU or CUDA) or JAX. fun gets and
+        returns arrays of that library. The run has the dtype (float32 or float64) and the device of x0. Lists and NumPy
+        integers become float64. Integers of other libraries become their default float. x0 may also be a search space:
+        a `slgh.space.Space`, or a dictionary, list or tuple of parameters such as slgh.space.Float. fun then gets one
+        tree of values of the same structure, and `result.x` is such a tree.
     method
         Name from `slgh.METHODS`, or a `slgh.Method`. The default, "auto", needs no tuning. It checks if f is smooth,
         rugged, singular or noisy, then spends the budget on homotopies and local searches. The local searches use
-        gradients if there are any, otherwise differences or quadratic models. The message says what it observed and
-        did. Its first t is a quarter of the box or, without bounds, the root mean square of x0, at least 1. It finds
-        minima within about t1 sqrt(d) of x0. Without bounds, a step of a local search first moves a variable by at most
-        10 t1. That limit doubles when a step cut to it has lowered f. If x0 does not show the scale (zeros, for
-        example), pass `t1`, about the distance to the optimum per variable. "auto" never returns a point worse than x0,
-        unless f is noisy: then `fun` is the average of new values at x. In a batch, "auto" is one homotopy and one
-        local search of each problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped parts or
-        `max_iter`, it is the homotopy alone, which is also a method of its own: "scale_free".
+        gradients if there are any, otherwise differences or quadratic models. `result.message` reports what "auto"
+        observed and did. The first t is a quarter of the box or, without bounds, the root mean square of x0, at least
+        1. "auto" finds minima within about t1 sqrt(d) of x0. If x0 does not show the scale (zeros, for example), pass
+        `t1`, about the distance to the optimum per variable. Without bounds, a step of a local search first moves a
+        variable by at most 10 t1. This limit doubles when a step of that length has lowered f. "auto" never returns a
+        point worse than x0, unless f is noisy: then `fun` is the average of new values at x. In a batch, "auto" runs
+        one homotopy and one local search per problem. With a stochastic fun, ranks, a `watch`, `batch_size`, swapped
+        parts or `max_iter`, "auto" runs only the homotopy. This homotopy is also a separate method, "scale_free".
     grad
-        Gradient, called like fun, that returns (d,). If it is None, the default, functions of PyTorch and JAX arrays
-        are differentiated automatically if the method needs gradients. "auto" then uses values only, unless `grad` is
-        True.
+        Gradient, called like fun, that returns (d,). None, the default: functions of PyTorch and JAX arrays are
+        differentiated automatically if the method needs gradients, and "auto" uses values only. True: "auto" uses
+        automatic gradients.
     args
-        Tuple of further arguments of fun and grad, as in SciPy. Empty by default.
+        Tuple of extra arguments of fun and grad, as in SciPy. Empty by default.
     data
-        Array or tuple of arrays that belong to the problem, passed to fun after x as arrays of x0's library. None by
-        default. With `batched` they have a leading axis B, and fun gets one row. A vectorized fun gets (B, 1, ...),
-        which broadcasts against its points (B, n, d).
+        Array or tuple of arrays with the data of the problem. fun gets them after x, as arrays of x0's library. With
+        `batched`, they have a leading axis B, and fun gets one row. A vectorized fun gets (B, 1, ...), which broadcasts
+        against its points (B, n, d). None by default.
     sample_xi
-        Makes fun stochastic. A function (rng, n) -> n samples along the first axis, or an integer N for the indices of
-        a sum of N terms. fun gets one sample after `data`, a vectorized fun (..., n). rng is a NumPy Generator, or a
-        key for JAX. None by default.
+        Sampler of the random variable xi, which makes fun stochastic: a function (rng, n) that returns n samples along
+        the first axis. Or an integer N, which samples the indices of a sum of N terms. fun gets one sample after
+        `data`, and a vectorized fun gets (..., n). rng is a NumPy Generator, or a key for JAX. None by default.
     bounds
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
     start
-        Start in a search space: a tree of values. Names that are missing or None are in the middle of their range.
-        None, the default: all are.
+        Start in a search space: a tree of values. Parameters that are missing or None start in the middle of their
+        range. None, the default: all parameters do.
     starts
-        Further points (k, d) to start from, in any array. They are evaluated after x0, in one request, and the run
-        begins at the lowest point of all. They count as evaluations. If max_evals is smaller, the first of them are
-        evaluated. For a single deterministic problem of "auto" or "scale_free". None by default.
+        Further points to start from, (k, d), in any array type. They are evaluated together with x0, and count as
+        evaluations. The run begins at the lowest of all these points. If max_evals is too small, only the first points
+        are evaluated. For a single deterministic problem of "auto" or "scale_free". None by default.
     known
-        Points whose values are known, a pair of arrays (n, d) and (n,), or a Result. They are treated like the
-        `starts`, but cost no evaluation, and neither does an x0 among them. A value that is not finite is a failed
-        evaluation. If x0 is None, it is the best known point, else the first of the `starts`. A checkpoint is of the
-        same starts and known points. None by default.
+        Points with known values: a pair of arrays (n, d) and (n,), or a Result. They are treated like the `starts`, but
+        cost no evaluation. If x0 is one of them, it is not evaluated either. A value that is not finite counts as a
+        failed evaluation. To continue from a checkpoint, pass the same `starts` and `known`. None by default.
     constraints
         A scipy LinearConstraint or NonlinearConstraint, a dictionary {"type": "ineq" or "eq", "fun": ...} as in SciPy,
-        or a list of these, for a single problem of "auto" with NumPy arrays. One evaluation is fun and all constraints
-        at a point, which may be infeasible. A point where a constraint is NaN is infeasible. x is the feasible point
-        with the lowest fun, or the least infeasible point with Status.INFEASIBLE. `result.maxcv` is its largest
-        violation. Empty by default.
+        or a list of these, for a single problem of "auto" with NumPy arrays. One evaluation computes fun and all
+        constraints at a point, which may be infeasible. A point where a constraint is NaN is infeasible. The result is
+        the feasible point with the lowest fun. If there is none, it is the least infeasible point, with
+        Status.INFEASIBLE. `result.maxcv` is its largest violation. Empty by default.
     feasibility_tol
-        Largest violation of a feasible point, sqrt(eps) by default (1.5e-8 in double precision), as in SciPy's COBYQA.
+        Maximum violation of a feasible point. The default is sqrt(eps), as in SciPy's COBYQA (1.5e-8 in double
+        precision).
     vectorized
         True if fun maps points (..., d) to values (...), and grad to (..., d). Points are (n, d), or (B, n, d) with
         `batched`. False by default.
     batched
         True if x0 holds B problems. They are independent: each has its own noise, stop and result. False by default.
     max_evals, max_iter, max_seconds
-        Limits per problem: evaluations of fun and grad together, iterations, and seconds (without the compilation of a
-        loop, once per function). An iteration that would exceed them is not started. If all are None, the default is
-        10,000 iterations. "auto" and "scale_free" plan by the number of evaluations. If neither max_evals nor max_iter
-        is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
+        Limits per problem: evaluations of fun and grad together, iterations, and seconds. An iteration that would
+        exceed a limit is not started. The seconds do not include the compilation of a loop, once per function. If all
+        are None, the default is 10,000 iterations. "auto" and "scale_free" plan for the number of evaluations. If
+        neither max_evals nor max_iter is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
     max_seconds_per_eval
-        Limit of the seconds that one evaluation may take. Its value is then NaN, which `on_nonfinite` treats, its
-        worker process is killed, and another takes its place. It needs `workers`, a number of processes (1 will do),
-        and a fun of one point. The start of a process does not count. Such a run depends on how fast the machine is.
-        None by default.
+        Maximum number of seconds per evaluation. If an evaluation takes longer, its worker process is killed and
+        replaced, and its value is NaN, which `on_nonfinite` handles. Requires a number of processes as `workers` (1 is
+        enough) and a fun that takes one point. The start of a process does not count. The result depends on the speed
+        of the machine. None by default.
     target
-        A problem stops once a value <= target is found. For a stochastic fun, the value is an iteration's estimate at
-        x. None by default.
+        Stop a problem once a value <= target is found. For a stochastic fun, the value is the estimate of an iteration
+        at x. None by default.
     ftol, xtol
-        Tolerances that end a problem with Status.CONVERGED: f has fallen by at most ftol max(1, abs(f)), or no variable
-        of x has changed by more than xtol max(1, max(abs(x))). One that holds is enough. "auto" compares its lowest
-        point after each phase with the one 5 phases before, if a local search has converged before these. Its local
-        searches stop at ftol, too. Other methods compare every 100 iterations, if t does not fall or is at most
-        t1 / 10. In a batch, "auto" does so in its local searches. If "auto" finds f to be noisy at all points, they
-        have no effect. They belong to the run, and a resumed run needs the same. None by default: not compared.
+        Tolerances that end a problem with Status.CONVERGED. Either f has fallen by at most ftol max(1, abs(f)), or no
+        variable of x has changed by more than xtol max(1, max(abs(x))). "auto" compares its lowest point after each
+        phase with the one 5 phases before, if a local search had converged before these phases. Its local searches stop
+        at ftol, too. Other methods compare every 100 iterations, if t does not fall or is at most t1 / 10. In a batch,
+        "auto" does so in its local searches. If "auto" finds f to be noisy at all points, the tolerances have no
+        effect. A resumed run needs the same tolerances. None by default: no comparison.
     seed
-        Non-negative integer. With `batched` also a list of one integer per problem. Each problem then runs as it would
-        alone. If None, the default, a seed is generated and stored in `result.seed`. Global random state is never
-        touched.
+        Non-negative integer. With `batched`, it may be a list of one integer per problem. Each problem then runs as it
+        would alone. If None, the default, a seed is generated and stored in `result.seed`. slgh never changes the
+        global random state.
     workers
-        Evaluate points in parallel: a number of processes (-1: all cores), an executor (of concurrent.futures, loky,
-        MPI), a Dask Client, the module ray, a Ray ActorPool, a joblib.Parallel, a multiprocessing pool, or a callable
-        like map. A vectorized fun gets a chunk of the points per worker. None by default. With `batched`, and at least
-        4 problems per worker, each worker runs some of the problems from start to end, unless there is a `callback` or
-        `max_seconds`. Then everything that fun needs must be picklable for processes. Under torchrun, pass the module
-        torch.distributed or a process group: each rank runs some of the problems, and all get the result.
+        Workers that evaluate points in parallel: a number of processes (-1: all cores), an executor (of
+        concurrent.futures, loky or MPI), a Dask Client, the module ray, a Ray ActorPool, a joblib.Parallel, a
+        multiprocessing pool, or a callable like map. A vectorized fun gets one chunk of the points per worker. With
+        `batched` and at least 4 problems per worker, each worker runs some of the problems from start to end, unless
+        there is a `callback` or `max_seconds`. For processes, everything that fun needs must then be picklable. Under
+        torchrun, pass the module torch.distributed or a process group: each rank runs some of the problems, and all
+        get the result. None by default.
     parallel
-        Number of evaluations that can run at the same time. "auto" and "scale_free" plan for it: they ask for about
-        that many points at once, but in at least 20 rounds. If it is None, the default, it is the number of `workers`,
-        or 1 if that is unknown. The result depends on `parallel`, and not on the workers: parallel=8 in one process
-        gives the bits of a run with 8 workers. A run that is continued from a checkpoint keeps its number. Runs with
-        gradients are not planned for it.
+        Number of evaluations that can run at the same time. "auto" and "scale_free" ask for about this many points per
+        round, but make at least 20 rounds. None, the default: the number of `workers`, or 1 if it is unknown. The
+        result depends on `parallel`, not on the kind of workers: parallel=8 in one process gives the same bits as 8
+        workers. A run that continues from a checkpoint keeps its number. Plans with gradients do not depend on it.
     device
-        List of PyTorch devices that share the problems of a batch, with one thread each. Modules and tensors in fun and
-        `args` are copied to them. The result is where x0 is. None by default: x0's device. On JAX, shard x0 instead.
+        List of PyTorch devices that share the problems of a batch, with one thread per device. Modules and tensors in
+        fun and `args` are copied to them. The result is on the device of x0. None, the default: only the device of x0.
+        On JAX, shard x0 instead.
     retries
-        Maximum number of times that a point (or some of the problems of a batch) is evaluated again because its worker
-        process died, 2 by default. Then the run ends with an error, which names the point if slgh has started the
-        process. On Ray it is the `max_retries` of the tasks. Dask has settings of its own, and an executor that has
-        lost a worker cannot go on.
+        Maximum number of retries after a worker process died, per point or, in a divided batch, per group of problems.
+        2 by default. When they are used up, the run ends with an error. The error names the point if slgh started the
+        process. On Ray, this sets the `max_retries` of the tasks. Dask has its own setting. An executor that has lost a
+        worker cannot continue.
     cache
-        True to keep the values of a deterministic fun, and its gradients: at a point with the same bits, fun is not
-        called again. An integer is the number of values to keep, 100,000 for True. A value from the cache counts as an
-        evaluation, so that the result does not change. `result.ncached` counts these. A checkpoint does not hold the
-        cache. "auto" cannot notice noise then. A batch that is vectorized is evaluated where any problem has a new
-        point. False by default.
+        True to keep the values and gradients of a deterministic fun. fun is then not called again at a point with the
+        same bits. An integer sets the number of values to keep; True keeps 100,000. A cached value counts as an
+        evaluation, so the result does not change. `result.ncached` counts the cached values used. With a cache, "auto"
+        cannot detect noise. Checkpoints do not store the cache. A vectorized batch is evaluated if any of its problems
+        has a new point. False by default.
     callback
-        Called after each iteration with a Result of x, fun, t, nit, nfev, x_best, fun_best (as `intermediate_result` if
-        its parameter has that name). To stop the run, return True or raise StopIteration. A compiled loop then returns
-        to Python after each iteration. None by default.
+        Function called after each iteration with a Result of x, fun, t, nit, nfev, x_best and fun_best. It is passed as
+        `intermediate_result` if the parameter has that name. To stop the run, return True or raise StopIteration. With
+        a callback, a compiled loop returns to Python after each iteration. None by default.
     progress
         True shows a progress bar. False by default.
     history
-        Maximum number of rows of history, thinned evenly, 1000 by default. "full": all rows. "x": all rows, with
-        iterates. 0: no rows. A row has f(x). "auto" and "scale_free" do not evaluate f(x) in an iteration: their rows
-        have the mean of f over the samples around x. A step of a local search is a row with t = 0 and f(x).
+        Maximum number of rows in the history, 1000 by default. Longer histories are thinned evenly. "full": all rows.
+        "x": all rows, with iterates. 0: no rows. A row has f(x). "auto" and "scale_free" do not evaluate f(x) in an
+        iteration, so their rows have the mean of f over the samples around x. A step of a local search is a row with
+        t = 0 and f(x).
     on_nonfinite
         Policy for values that are NaN or infinite. "reject", the default, drops the sample. "penalize" replaces it by
-        the worst finite value so far. "raise" raises FloatingPointError. After 10 iterations in a row without a usable
-        value a problem ends with Status.NONFINITE.
+        the worst finite value so far. "raise" raises FloatingPointError. A problem ends with Status.NONFINITE after 10
+        iterations in a row without a usable value.
     checkpoint
-        File, or a `slgh.Checkpoint`. If it holds this run, the run is continued, with the same result bit for bit. x0,
-        data, bounds, seed and method must be the same. fun and args cannot be compared, and must be the same too. If
-        the problems are divided among workers or devices, each part has a file in a folder with the suffix ".shards",
-        and any number of workers continues them. None by default.
+        File, or a `slgh.Checkpoint`. If the file holds this run, the run continues, and its result is the same bit for
+        bit. x0, data, bounds, seed and method must be the same. fun and args must be the same too, but slgh cannot
+        compare them. If the problems are divided among workers or devices, each part has a file in a folder with the
+        suffix ".shards". Any number of workers can continue them. None by default.
     watch
-        A `slgh.protocols.Watch`, which keeps more of the run than the lowest value, and may end a problem. fun then
-        returns a tuple: the values, and further numbers that the watch gets at each iterate. None by default.
+        A `slgh.protocols.Watch`, which can record more than the lowest value and can end a problem. fun then returns a
+        tuple: the value, and further numbers, which the watch gets at each iterate. None by default.
     batch_size
-        Maximum number of problems that run at the same time, on each worker. When one has ended, another takes its
-        place. The results are the same, except that "auto" has no local searches then. None, the default: all problems.
+        Maximum number of problems that run at the same time on each worker. When a problem ends, a waiting one takes
+        its place. The results do not change, except that "auto" then has no local searches. None, the default: all
+        problems.
     compiled
-        If None, the default, the loop is compiled if possible: into a while_loop for JAX, into a graph on CUDA. fun is
-        then called during compilation only, and must do the same work in every call. `result.engine` names the loop.
-        False: a Python loop. True: an error if it cannot be compiled.
+        None, the default: compile the loop if possible, to a while_loop on JAX and to a graph on CUDA. fun is then
+        called only during compilation, and must do the same work in every call. False: run a Python loop. True: raise
+        an error if the loop cannot be compiled. `result.engine` names the loop.
     tf32
         True if fun may use TF32 on CUDA, as PyTorch is configured. If False, the default, zeroth-order methods turn it
-        off while they run: differences of close values get lost in its 10 bits of mantissa.
+        off while they run, because its 10 bits of mantissa cannot resolve differences of close values.
     **params
-        Hyperparameters of the method's parts by the paper's names (t1, gamma, eta, step, samples, ...), `floor` for the
-        smallest t, and replacements of parts: `oracle`, `schedule`, `update`.
+        Hyperparameters of the method, with the paper's names (t1, gamma, eta, step, samples, ...). `floor` is the
+        smallest t. `oracle`, `schedule` and `update` replace parts of the method.
 
-        With step="theory" and L1 (f is L1-smooth, see `slgh.theory.estimate_smoothness`) the step and xhat are those of
-        the paper's theorem on the method, which the message names. `eps` is the gradient norm to reach, from which
-        gamma="tuned" and the burn-in follow. `sigma` is the noise of stochastic gradients. `burn_in` is the number of
-        first iterations that xhat is not drawn from.
+        With step="theory" and L1 (f is L1-smooth, see `slgh.theory.estimate_smoothness`), the step and xhat follow the
+        paper's theorem on the method. `result.message` names the theorem. `eps` is the gradient norm to reach. It
+        determines gamma="tuned" and the burn-in. `sigma` is the noise of stochastic gradients. `burn_in` is the number
+        of first iterations that are excluded when xhat is drawn.
 
-        noise=nu means that values of f have an error of at most nu. The floor is then sqrt(nu), and the theory's step
-        that of Algorithm 4.
+        noise=nu means that values of f have an error of at most nu. The floor is then sqrt(nu), and the step of
+        step="theory" is that of Algorithm 4.
 
-        "auto" also takes `phases`: those of "landscape", "homotopy", "local_search", "restarts", "basin_hops" and
-        "covariance" that it may use. Basin hops need gradients, covariance homotopies run without them.
+        "auto" also takes `phases`, the phases that it may use: "landscape", "homotopy", "local_search", "restarts",
+        "basin_hops" and "covariance". Basin hops need gradients. Covariance homotopies do not use them.
 
     Returns
     -------
     Result
-        The solution x, fun, success, message and more: see `slgh.Result`. `success` means that the run ended as planned
+        Solution x, fun, success, message and more: see `slgh.Result`. `success` means that the run ended as planned
         with a finite fun at a feasible x. It does not mean that fun is low.
 
     Notes
     -----
     Ctrl-C ends the run and returns the best evaluated point, with Status.INTERRUPTED. A loop over runs must therefore
-    check the status. fun is not called again, and evaluations in worker processes are killed. Problems of a batch that
-    such processes were running end at their last checkpoint, or where they began. While a loop is being
-    compiled there is no result yet, and KeyboardInterrupt is raised. It is also raised in a run that was started by the
-    fun of another run.
+    check the status. slgh does not call fun again, and kills evaluations in worker processes. If these processes run
+    problems of a batch, the problems end at their last checkpoint, or where they began. KeyboardInterrupt is raised in
+    two cases: while a loop is being compiled, since there is no result yet, and in a run that the fun of another run
+    has started.
 
-    An exception in fun is passed on with its own traceback. Before that, the last complete iteration is saved, with all
-    values received since. So a resumed run evaluates only what is missing.
+    An exception in fun is raised with its own traceback. If there is a checkpoint, slgh first saves the last complete
+    iteration and all values received since. A resumed run then evaluates only the missing points.
 
     Examples
     --------

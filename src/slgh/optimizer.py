@@ -1,4 +1,4 @@
-"""`Optimizer`: a run whose points the user evaluates, through ask and tell."""
+"""`Optimizer`: the ask/tell interface."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def _snapshot_of(state: dict[str, Any]) -> Snapshot:
 
 
 class Optimizer:
-    """Ask/tell interface, for objectives that only the user can evaluate.
+    """Ask/tell interface, for objectives that slgh cannot call.
 
-    The run is bit for bit the one that `minimize` does in a Python loop with the same arguments, unless it is
-    asynchronous. The parameters are those of `minimize`, without fun and the ones that say how to call it.
+    `ask` returns points, and `tell` takes their values. Unless it is asynchronous, the run is bit-identical to that of
+    `minimize` in a Python loop with the same arguments. The parameters are those of `minimize`, without fun and those
+    that control how fun is called.
 
     Parameters
     ----------
@@ -47,19 +48,19 @@ class Optimizer:
     callback, progress, history, on_nonfinite, checkpoint
         As for `minimize`, with the same defaults.
     sample_xi
-        As for `minimize`. `xi` has the samples for the points of `ask`.
+        As for `minimize`. The attribute `xi` has the samples for the points of `ask`.
     gradients
-        True if gradients can be passed to `tell`. First-order methods such as gd and slgh_r then need them: see `asks`.
-        False by default.
+        True if `tell` can get gradients. First-order methods such as gd and slgh_r need them: see `asks`. False by
+        default.
     asynchronous
-        True if `ask(n)` may close an iteration whose points are all out before all its values have arrived: two thirds
-        of them, and half of the samples. The missing samples are dropped. Values that arrive later count as
-        evaluations, can be the best one and reach the `target`, but do not change the iterates. Before a planned end,
-        the run waits for them. For a single problem, without sample_xi, and methods that estimate the gradient from
-        values. Iterations close early with the oracles antithetic, rademacher, diagonal_scaling, coarse_to_fine,
-        forward (unless `slope_from="v"` separates its directions), sphere, exponential and progressive_exponential.
-        Others wait for all values. The phases of "auto" are "homotopy", "covariance" and "restarts", and it does not
-        check for noise. False by default.
+        True if `ask(n)` may close an iteration before all its values have arrived. All points of the iteration must
+        have been returned, and two thirds of the values and half of the samples must have arrived. The missing samples
+        are dropped. A late value counts as an evaluation, and can be the best value or reach the `target`, but does not
+        change the iterates. Before a planned end, the run waits for all values. Only for a single problem without
+        sample_xi or a search space, and for methods that estimate the gradient from values. Iterations close early with
+        the oracles antithetic, rademacher, diagonal_scaling, coarse_to_fine, forward (unless `slope_from="v"` separates
+        its directions), sphere, exponential and progressive_exponential. Other oracles wait for all values. "auto" then
+        has the phases "homotopy", "covariance" and "restarts", and does not check for noise. False by default.
     **params
         As for `minimize`.
 
@@ -151,23 +152,23 @@ class Optimizer:
         self._advance(None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the run: what a checkpoint holds, as numbers, text and NumPy arrays.
+        """Return the state of the run, the content of a checkpoint, as numbers, text and NumPy arrays.
 
-        The run can be continued from it at any time, also between `ask` and `tell`.
+        You can call it at any time, even between `ask` and `tell`, and continue the run with `load_state_dict`.
 
         Returns
         -------
         dict
-            "header" can be written as JSON, "arrays" with `numpy.savez`.
+            Write "header" as JSON, and "arrays" with `numpy.savez`.
         """
         meta, arrays = self._run.capture()
         return {"header": meta._asdict(), "arrays": {name: array.copy() for name, array in arrays.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue the run of a `state_dict`. It must come from an Optimizer with the same arguments.
+        """Continue the run of a `state_dict`, which must come from an Optimizer with the same arguments.
 
-        The points of `ask` are then those of that Optimizer. `max_evals`, `max_iter`, `max_seconds` and `target` may
-        differ, as far as they may for a checkpoint.
+        `ask` then returns the points of that Optimizer. `max_evals`, `max_iter`, `max_seconds` and `target` may differ
+        where a checkpoint allows it.
         """
         found, identity = _snapshot_of(state), dict(self._run.config.identity)
         if self._arguments.seed is None:
@@ -230,7 +231,7 @@ class Optimizer:
 
     @property
     def asks(self) -> str:
-        """Kind of values for `tell`: "fun" for one value per point, or "grad" for one gradient per point."""
+        """Kind of values that `tell` takes: "fun" for one value per point, or "grad" for one gradient per point."""
         return self._pending().query.what
 
     @property
@@ -250,25 +251,25 @@ class Optimizer:
     def arrivals(self) -> NDArray[np.int64]:
         """Log of an asynchronous run, (n, 2): the order in which values have arrived.
 
-        A row (r, i) says that the value at point i of request r has arrived, a row (r, -1) that request r was closed.
-        Requests are numbered from 0. A request is the points of an iteration, or others that belong together. `replay`
-        repeats the run from its log.
+        A row (r, i) means that the value at point i of request r has arrived. A row (r, -1) means that request r was
+        closed. A request is a group of points that belong together, such as the points of an iteration. Requests are
+        numbered from 0. `replay` repeats the run from its log.
         """
         return self._log_of("arrivals").log
 
     def ask(self, n: int | None = None) -> Any:
         """Return points to evaluate, (n, d), batched (B, n, d) for the active problems.
 
-        In a search space it is a list of n trees of values.
+        In a search space, return a list of n trees of values.
 
         Parameters
         ----------
         n
-            Maximum number of points. They are then points that no other `ask` has returned, and there may be none
-            until `tell` has all values of the iteration. An asynchronous run closes the iteration if enough values have
-            arrived. It returns no points after its end. None, the default: all points of the iteration that have no
-            value yet, whether they were returned before or not. An Optimizer that was pickled or loaded returns all
-            points without a value again, since it is not known who evaluates them.
+            Maximum number of points. With n, `ask` returns only points that it has not returned before. There may be
+            none until `tell` has all values of the iteration. An asynchronous run closes the iteration if enough values
+            have arrived. It returns no points after its end. None, the default: all points of the iteration without a
+            value, even if they were returned before. An Optimizer that was unpickled or loaded returns all points
+            without a value again, since it cannot know if they are being evaluated.
         """
         if n is not None and self._run.config.batched:
             raise ArgumentValueError("`n` is for a single problem. Omit it: a batch is asked for at once.")
@@ -317,13 +318,13 @@ class Optimizer:
         Parameters
         ----------
         points
-            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, they may be
-            some of them, in any order. Equal points get their values in the order of `ask`. The iteration ends when all
-            its points have values. An asynchronous run also takes the points of closed iterations, and after its end
-            ignores all of them.
+            Points that `ask` has returned, unchanged: an array, or a list of trees. For a single problem, `tell` takes
+            any of them, in any order. Equal points get their values in the order of `ask`. The iteration ends when all
+            its points have values. An asynchronous run also takes points of closed iterations. After its end, it
+            ignores all points.
         values
-            Values (n,) or, if `asks` is "grad", gradients (n, d). Batched: with a leading axis B. NaN if the evaluation
-            failed.
+            Values (n,) or, if `asks` is "grad", gradients (n, d). For a batch, with a leading axis B. Pass NaN for a
+            failed evaluation.
         """
         if self._run.arrivals is not None and self._request is None:
             return
@@ -420,17 +421,17 @@ class Optimizer:
         return np.asarray(self._backend.host(self._backend.real(points, "points")))
 
     def replay(self, arrivals: Any, fun: Callable[[Any], Any]) -> Result:
-        """Repeat an asynchronous run from its log, and return the Result, which is the same bit for bit.
+        """Repeat an asynchronous run from its log, and return its Result, bit for bit.
 
-        Call it on an Optimizer with the arguments of that run and its seed, before `tell`. If the log ends before the
-        run does, the Optimizer can be used from there.
+        Call it on a new Optimizer with the arguments and the seed of that run. If the log ends before the run does, you
+        can continue the run with `ask` and `tell`.
 
         Parameters
         ----------
         arrivals
             Log of the run, `Optimizer.arrivals`.
         fun
-            Function of one point (d,), which returns the value that was told.
+            Function of one point (d,) that returns the value passed to `tell` in that run.
         """
         log, own = np.asarray(arrivals), self._log_of("replay")
         if log.ndim != 2 or log.shape[1] != 2 or log.dtype.kind not in "iu":
@@ -524,9 +525,10 @@ class Optimizer:
 
     @property
     def result(self) -> Result:
-        """The Result. Before the end, the best point so far (the iterate if f is stochastic), with Status.RUNNING.
+        """Result of the run. Before the end, it is the best point so far, with Status.RUNNING.
 
-        After an exception, in the callback for example, it is the best point so far, with Status.FAILED.
+        For a stochastic f, it is then the iterate. After an exception, for example in the callback, it is the best
+        point so far, with Status.FAILED.
         """
         if self._result is not None:
             return self._result

@@ -15,7 +15,7 @@ from slgh import checks
 class MetricsCallback(ABC):
     """Callback for `slgh.minimize` that logs the values `fun`, `fun_best`, `t` and `nfev` over the iterations.
 
-    Of a batch, it logs the lowest values and the largest t.
+    For a batch, it logs the lowest values and the largest t.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class MetricsCallback(ABC):
 
 
 def metrics_of(result: slgh.Result) -> dict[str, float]:
-    """Return the metrics of a Result that a callback has got. Values that are not finite are left out."""
+    """Return the metrics of a Result that was passed to a callback. Values that are not finite are omitted."""
     lowest = {name: float(np.min(_host(result[name]))) for name in ("fun", "fun_best")}
     metrics = lowest | {"t": float(np.max(_host(result.t))), "nfev": float(result.nfev)}
     return {name: value for name, value in metrics.items() if np.isfinite(value)}

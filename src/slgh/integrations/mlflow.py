@@ -14,12 +14,12 @@ except ImportError as missing:
 class MLflowCallback(MetricsCallback):
     """Callback that logs the metrics of a run to the active run of MLflow.
 
-    MLflow starts a run if none is active. Open one with `mlflow.start_run()` to name it, and to end it.
+    If no run is active, MLflow starts one. To name and end the run yourself, use `mlflow.start_run()`.
 
     Parameters
     ----------
     every
-        Log each `every`-th iteration, 10 by default: MLflow writes a file or calls a server each time.
+        Log every `every`-th iteration, 10 by default, since each call writes a file or contacts a server.
     """
 
     def __init__(self, *, every: int = 10) -> None:

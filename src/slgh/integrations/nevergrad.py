@@ -26,12 +26,12 @@ FILLER_RADIUS = 0.1
 
 @base.registry.register
 class SLGH(base.Optimizer):
-    """slgh's method "auto" in Nevergrad's standardized space.
+    """Method "auto" of slgh in Nevergrad's standardized space.
 
-    It plans for `budget` evaluations, of which `num_workers` run at the same time. If all points of a round are being
-    evaluated and more are asked for, it returns points near the best one. Values at points that it has not asked for
-    are in Nevergrad's archive, and do not change the run. If Nevergrad asks for more than the budget, or the run ends
-    early, a new run begins at the best point.
+    It plans for `budget` evaluations, of which `num_workers` run at the same time. If Nevergrad asks for more points
+    than a round has, it returns points near the best one. Values at points that it did not suggest go to Nevergrad's
+    archive and do not change the run. If the budget is exceeded, or the run ends early, a new run begins at the best
+    point.
     """
 
     def __init__(self, parametrization: Any, budget: int | None = None, num_workers: int = 1) -> None:

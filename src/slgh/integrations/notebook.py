@@ -22,14 +22,14 @@ MAX_ROWS = 1000
 
 
 class LivePlot:
-    """Callback that draws f, the best value and t in the output of a notebook cell, and updates the picture in place.
+    """Callback that draws f, the best value and t in the output of a notebook cell, and updates the plot in place.
 
     Parameters
     ----------
     every_seconds
-        Minimum time between two pictures, 1 second by default. A picture takes about a fifth of a second.
+        Minimum time between two updates, 1 second by default. Drawing takes about a fifth of a second.
     title
-        Title of the picture.
+        Title of the plot.
 
     Notes
     -----

@@ -49,24 +49,24 @@ MAX_INTEGERS = 2**31
 class SLGHSampler(BaseSampler):
     """Sampler that runs slgh's method "auto" on a study with one objective.
 
-    The parameters that all finished trials have in common are optimized together, also integers, steps and categories.
-    Others are sampled independently. The state is rebuilt from the finished trials. So storages, resumed studies and
-    parallel trials work, in threads and processes. A failed trial counts as a value that is not finite, a pruned one
-    has its last intermediate value.
+    It optimizes the parameters that all finished trials have in common, including integers, steps and categories. It
+    samples all others independently. Each process rebuilds the state from the finished trials. So storages, resumed
+    studies and parallel trials work, in threads and processes. A failed trial counts as a non-finite value. A pruned
+    trial counts with its last intermediate value.
 
     Parameters
     ----------
     n_trials
-        Number of trials to plan for, 100 by default. After that many, another run begins at the best point.
+        Number of trials to plan for, 100 by default. After them, a new run begins at the best point.
     seed
         Non-negative integer. All processes of a study must have the same one. If None, the default, a seed is
         generated and stored in the study.
     start
-        Values of some parameters, by name, where the first run begins. By default it begins in the middle.
+        Values of some parameters, by name, to start from. By default, the first run starts in the middle.
     parallel
         Number of trials that run at the same time, 1 by default.
     independent_sampler
-        Sampler for the parameters and trials that slgh has no point for. By default a RandomSampler.
+        Sampler for the parameters and trials without a point of slgh. By default, a RandomSampler.
     """
 
     def __init__(

@@ -33,17 +33,17 @@ class SLGHSearch(Searcher):
     Parameters
     ----------
     space
-        Search space: nested dictionaries with domains of Ray Tune or parameters of `slgh.space` as leaves. Other leaves
-        are constants. None, the default: the `param_space` of the Tuner.
+        Search space: nested dictionaries whose leaves are domains of Ray Tune or parameters of `slgh.space`. Other
+        leaves are constants. None, the default: the `param_space` of the Tuner.
     metric, mode
         Name of the metric, and "min" or "max". By default those of the TuneConfig.
     n_trials
         Number of trials to plan for, 100 by default. The search ends after them.
     start
-        Configuration where the search begins, or a part of it. By default it begins in the middle.
+        Configuration to start from, or a part of it. By default, the search starts in the middle.
     parallel
         Number of trials that run at the same time, 1 by default. Set `max_concurrent_trials` of the TuneConfig too.
-        Ray Tune waits if all points of a round are being evaluated.
+        If all points of a round are being evaluated, Ray Tune waits.
     seed
         Non-negative integer. If None, the default, a seed is generated.
     """

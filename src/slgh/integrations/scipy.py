@@ -40,17 +40,17 @@ def method(
     jac
         Gradient. With jac=True, fun returns the value and the gradient. None, the default: values only.
     hess, hessp, tol
-        Not used, with a warning: slgh has no tolerances and needs no Hessian.
+        Ignored, with a warning. Pass `ftol` or `xtol` in the options instead of `tol`.
     constraints
-        Not supported: an error.
+        Not supported here: an error. `slgh.minimize` supports constraints.
     callback
         Called after each iteration, with `intermediate_result`, or with x. To stop the run, raise StopIteration or,
         with `intermediate_result`, return True.
     disp
         True prints the message at the end. False by default.
     **options
-        maxfev (or maxfun) and maxiter are `max_evals` and `max_iter`. All others are arguments of `slgh.minimize`, such
-        as `seed`, `method` and `target`.
+        maxfev (or maxfun) sets `max_evals`, and maxiter sets `max_iter`. All others are arguments of `slgh.minimize`,
+        such as `seed`, `method` and `target`.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def method(
         A `scipy.optimize.OptimizeResult` with x, fun, success, message, nfev, njev and nit.
     """
     if np.any(constraints):
-        raise checks.ArgumentValueError("`constraints` are not supported. Use bounds, or add a penalty to fun.")
+        raise checks.ArgumentValueError("`constraints` are not supported by this adapter. Pass them to slgh.minimize.")
     for name, value in {"hess": hess, "hessp": hessp, "tol": tol}.items():
         if value is not None:
             warnings.warn(f"slgh does not use {name}.", RuntimeWarning, stacklevel=3)

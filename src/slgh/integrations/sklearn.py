@@ -30,22 +30,22 @@ ALL_FAILED = re.compile(r"^\s*All the \d+ fits failed\.")
 
 
 class HomotopySearchCV(BaseSearchCV):
-    """Search of hyperparameters by slgh, with cross-validation, in the style of `RandomizedSearchCV`.
+    """Hyperparameter search with cross-validation by slgh, in the style of `RandomizedSearchCV`.
 
     Parameters
     ----------
     estimator
-        The estimator. A copy of it is fitted for each candidate.
+        Estimator, which is copied and fitted for each candidate.
     param_space
-        Dictionary from names of parameters to those of `slgh.space`, such as `Float(1e-3, 1e3, log=True)`. Other values
-        are constants.
+        Dictionary that maps names to parameters of `slgh.space`, such as `Float(1e-3, 1e3, log=True)`. Other values are
+        constants.
     n_iter
         Maximum number of candidates, 50 by default.
     start
-        Values of some parameters where the search begins. By default it begins in the middle.
+        Values of some parameters to start from. By default, the search starts in the middle.
     parallel
-        Number of candidates per round, 1 by default. Each candidate is fitted once per split, so n_jobs is best a
-        multiple of the number of splits times `parallel`. The result depends on `parallel`, and not on `n_jobs`.
+        Number of candidates per round, 1 by default. The result depends on `parallel`, not on `n_jobs`. Each candidate
+        is fitted once per split. For a full load, set n_jobs to a multiple of `parallel` times the number of splits.
     random_state
         Seed of the search.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
@@ -54,7 +54,7 @@ class HomotopySearchCV(BaseSearchCV):
     Attributes
     ----------
     best_params_, best_score_, best_estimator_, cv_results_
-        As in `RandomizedSearchCV`, and so are the others. A candidate whose fits all fail is not in `cv_results_`.
+        As in `RandomizedSearchCV`, as are all other attributes. `cv_results_` omits candidates whose fits all fail.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {

@@ -22,13 +22,13 @@ class TensorBoardCallback(MetricsCallback):
     Parameters
     ----------
     folder
-        The folder of the run.
+        Folder of the run.
     every
         Log each `every`-th iteration, 1 by default.
 
     Notes
     -----
-    Use it as a context manager, or call `close` after the run: the last rows are written then.
+    Use it as a context manager, or call `close` after the run, to write the last rows.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, every: int = 1) -> None:

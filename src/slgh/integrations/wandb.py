@@ -21,7 +21,7 @@ class WandbCallback(MetricsCallback):
     Parameters
     ----------
     run
-        What `wandb.init(...)` returns.
+        Run that `wandb.init(...)` returned.
     every
         Log each `every`-th iteration, 1 by default.
     """

@@ -1,4 +1,4 @@
-"""Search spaces: named and nested parameters of mixed types, which `minimize` and `Optimizer` take instead of x0."""
+"""Search spaces of named and nested parameters. `minimize` and `Optimizer` take a search space instead of x0."""
 
 from slgh.space.parameters import Array, Boolean, Categorical, Float, Integer, Ordinal, Parameter
 from slgh.space.tree import Space

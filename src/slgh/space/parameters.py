@@ -35,7 +35,7 @@ class Parameter(ABC):
 
     @property
     def count(self) -> int | None:
-        """Number of values, None for real numbers."""
+        """Number of values, or None for real numbers."""
         return None
 
     @property
@@ -45,7 +45,7 @@ class Parameter(ABC):
 
     @abstractmethod
     def encode(self, value: Any, name: str) -> Floats:
-        """Return z (size,) of a value. Raise if it is not one of this parameter. `name` is for the error."""
+        """Return z (size,) of a value. Raise if the parameter cannot have this value. `name` is for the error."""
 
     @abstractmethod
     def decode(self, z: Floats) -> Any:
@@ -110,7 +110,7 @@ class Float(Parameter):
     low, high
         Bounds, included.
     log
-        True if its logarithm is what varies: for rates and scales. False by default.
+        True to vary the logarithm, for rates and scales. False by default.
     """
 
     low: float
@@ -140,15 +140,15 @@ class Float(Parameter):
 class Integer(Parameter):
     """Integer from low to high.
 
-    Each integer k has a cell of [0, 1], the image of [k - 1/2, k + 1/2). The cells have equal widths, or equal ratios
-    of their ends if `log`.
+    The cell of the integer k is the image of [k - 1/2, k + 1/2) in [0, 1]. All cells have the same width or, with
+    `log`, widths that shrink as k grows.
 
     Parameters
     ----------
     low, high
         Bounds, included.
     log
-        True if its logarithm is what varies. False by default.
+        True to vary the logarithm. False by default.
     """
 
     low: int
@@ -299,14 +299,14 @@ class _Choices(Parameter):
 
 @dataclass(frozen=True)
 class Categorical(_Choices):
-    """One of several choices without an order.
+    """One of several unordered choices.
 
-    It has one variable per choice. The choice is the one with the largest variable.
+    It has one variable per choice. The largest variable selects the choice.
 
     Parameters
     ----------
     choices
-        List or tuple of different objects of any type. f gets these objects.
+        List or tuple of distinct objects of any type. f gets these objects.
     """
 
     @property
@@ -343,12 +343,12 @@ class Categorical(_Choices):
 
 @dataclass(frozen=True)
 class Ordinal(_Choices):
-    """One of several choices in an order, such as the sizes of a model. It has one variable, as an Integer.
+    """One of several ordered choices, such as the sizes of a model. It has one variable, like an Integer.
 
     Parameters
     ----------
     choices
-        List or tuple of different objects of any type, in their order. f gets these objects.
+        List or tuple of distinct objects of any type, in their order. f gets these objects.
     """
 
     @property
@@ -381,7 +381,7 @@ class Ordinal(_Choices):
 
 @dataclass(frozen=True)
 class Boolean(Parameter):
-    """True or False. It has one variable, and is True from 1/2 on."""
+    """True or False. It has one variable z, and is True if z >= 1/2."""
 
     @property
     def count(self) -> int:
@@ -421,7 +421,7 @@ class Array(Parameter):
     low, high
         Bounds, included: numbers, or arrays that broadcast to the shape.
     log
-        True if its logarithm is what varies. False by default.
+        True to vary the logarithm. False by default.
     """
 
     shape: int | tuple[int, ...]

@@ -146,7 +146,7 @@ class Space:
 
     @property
     def count(self) -> int | None:
-        """Number of different points, None if a parameter is real."""
+        """Number of distinct points, or None if a parameter is real."""
         counts = [slot.parameter.count for slot in self._slots]
         return None if None in counts else math.prod(n for n in counts if n is not None)
 
@@ -167,11 +167,11 @@ class Space:
         return value(self.tree)
 
     def encode(self, values: Any) -> Floats:
-        """Return the point z (d,) of a tree of values: of a discrete parameter, the middle of the value's cell."""
+        """Return the point z (d,) of a tree of values. A discrete value is encoded as the middle of its cell."""
         return self._encoded(values, "values", complete=True)
 
     def encode_start(self, start: Any) -> Floats:
-        """Return the point z (d,) of a start. Parameters that are missing or None are in the middle of their range."""
+        """Return the point z (d,) of a start. Parameters that are missing or None get the middle of their range."""
         return np.full(self.d, 0.5) if start is None else self._encoded(start, "start", complete=False)
 
     def key(self, values: Any) -> tuple[Hashable, ...]:
@@ -179,17 +179,17 @@ class Space:
         return tuple(s.parameter.key(v) for s, v in self._matched(values, "points", complete=True))
 
     def center(self) -> Any:
-        """Return the tree of values in the middle of the cube, with the first of all categories."""
+        """Return the tree of values in the middle of the cube. Each category has its first choice."""
         return self.decode(np.full(self.d, 0.5))
 
     def sample(self, rng: np.random.Generator) -> Any:
-        """Return a tree of random values: uniform in the cube, so uniform among the choices and cells."""
+        """Return a tree of random values. z is uniform in the cube, so choices and cells are equally probable."""
         return self.decode(rng.random(self.d))
 
     def probabilities(self, z: Any, t: Any) -> dict[str, Floats]:
         """Return the probability of each value of the discrete parameters, by their names.
 
-        They are those of the points at which the homotopy evaluates f: z + t u, reflected into the cube.
+        The homotopy evaluates f at z + t u, reflected into the cube. These are the probabilities at such points.
 
         Parameters
         ----------
