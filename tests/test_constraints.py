@@ -218,6 +218,30 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path: Path, after: int) -> None:
     assert np.array_equal(whole.history["x"], resumed.history["x"])
 
 
+def test_a_first_search_that_spends_the_budget_resumes_bit_for_bit(tmp_path: Path) -> None:
+    calls = 0
+
+    def dying(x: Floats) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 8:
+            raise Killed
+        return wavy(x)
+
+    def wavy(x: Floats) -> float:
+        return square(x) + float(np.sin(5 * x).sum())
+
+    nowhere = NonlinearConstraint(lambda x: x[0] ** 2, -np.inf, -1)
+    settings: dict[str, Any] = {"constraints": nowhere, "max_evals": 70, "seed": 1, "history": "x"}
+    whole = slgh.minimize(wavy, [1.5, 0.5], **settings)
+    file = tmp_path / "run.npz"
+    with pytest.raises(Killed):
+        slgh.minimize(dying, [1.5, 0.5], checkpoint=file, **settings)
+    resumed = slgh.minimize(wavy, [1.5, 0.5], checkpoint=file, **settings)
+    assert (whole.fun, whole.nit, whole.nfev, whole.maxcv) == (resumed.fun, resumed.nit, resumed.nfev, resumed.maxcv)
+    assert np.array_equal(whole.history["x"], resumed.history["x"])
+
+
 def test_a_checkpoint_of_other_constraints_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
     slgh.minimize(square, [2.0, 2.0], constraints=[LINE], max_evals=50, seed=1, checkpoint=file)

@@ -102,11 +102,27 @@ def test_disp_prints_the_result(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_constraints_are_an_error_and_a_tolerance_a_warning() -> None:
-    with pytest.raises(ValueError, match="constraints"):
-        minimize(constraints={"type": "eq", "fun": bowl})
-    with pytest.warns(RuntimeWarning, match="tol"):
-        minimize(tol=1e-3)
+@pytest.mark.parametrize("jac", [None, True])
+def test_constraints_are_those_of_slgh(jac: Any) -> None:
+    def fun(x: Any) -> Any:
+        return bowl(x) if jac is None else (bowl(x), 2 * (x - 0.5))
+
+    line = optimize.LinearConstraint([[1, 1]], 3, np.inf)
+    found = minimize(fun, jac=jac, constraints=line)
+    np.testing.assert_allclose(found.x, [1.5, 1.5], atol=1e-3)
+    assert found.maxcv <= 1e-7
+    np.testing.assert_allclose(minimize(constraints=[]).x, [0.5, 0.5], atol=1e-3)
+    with pytest.warns(RuntimeWarning, match="tol with constraints"):
+        minimize(constraints={"type": "ineq", "fun": lambda x: x[0] - 1}, tol=1e-3)
+
+
+def test_a_tolerance_is_ftol() -> None:
+    ended = minimize(tol=1e-3, options={"maxfev": 5000, "seed": 0})
+    assert ended.status == slgh.Status.CONVERGED
+    expected = slgh.minimize(bowl, X0, max_evals=5000, seed=0, ftol=1e-3)
+    assert (ended.fun, ended.nfev) == (expected.fun, expected.nfev)
+    given = minimize(tol=1e-3, options={"maxfev": 5000, "seed": 0, "ftol": 0.1})
+    assert given.nfev == slgh.minimize(bowl, X0, max_evals=5000, seed=0, ftol=0.1).nfev
 
 
 def test_it_is_a_local_minimizer_of_basinhopping() -> None:

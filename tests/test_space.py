@@ -208,6 +208,14 @@ def test_a_start_needs_a_space() -> None:
         slgh.minimize(np.sum, [1.0], start=[0.5], max_evals=10)
 
 
+def test_a_result_of_a_space_is_no_point_of_arrays() -> None:
+    result = slgh.minimize(lambda values: values["a"], {"a": Float(0, 1)}, max_evals=3, seed=0)
+    with pytest.raises(ArgumentError, match=r"Pass the space as `x0`, and `result\.x` as `start`"):
+        slgh.minimize(lambda x: 0.0, result, max_evals=3)
+    with pytest.raises(ArgumentError, match="`known` is the result of a search space"):
+        slgh.minimize(lambda x: 0.0, [1.0], known=result, max_evals=3)
+
+
 def test_encode_needs_all_names() -> None:
     with pytest.raises(ArgumentError, match="'b' is missing"):
         Space({"a": Boolean(), "b": Boolean()}).encode({"a": True})

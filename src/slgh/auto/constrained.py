@@ -98,7 +98,9 @@ class ConstrainedPortfolio(Phases):
 
     def phases(self, run: Run) -> Generator[Request, Any, None]:
         """Search from x0, then let restarts compete until the budget is spent."""
-        self.left = run.left
+        limits = self.config.limits
+        # Not run.left, which a resumed run has without the evaluations that the first search repeats.
+        self.left = (limits.max_evals or 0) - self.config.start_evals - self.config.reserve
         searches = "local_search" in self.enabled
         if searches:
             yield from self.search(run, self.x0)

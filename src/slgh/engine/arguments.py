@@ -140,6 +140,7 @@ def choose_start(x0: Any, bounds: Any, *, batched: bool, starts: Any = None, kno
     if isinstance(x0, OptimizeResult):
         if "x" not in x0:
             raise checks.ArgumentValueError("`x0` is a result without `x`. Pass an array, or a result that has one.")
+        _refuse_trees("x0", x0)
         return x0.x
     if x0 is not None:
         return x0
@@ -168,11 +169,21 @@ def choose_start(x0: Any, bounds: Any, *, batched: bool, starts: Any = None, kno
     return box.low / 2 + box.high / 2
 
 
+def _refuse_trees(name: str, result: OptimizeResult) -> None:
+    """Raise for the Result of a search space of names: it has no vector x, and does not know its space."""
+    if isinstance(result.x, dict):
+        raise checks.ArgumentValueError(
+            f"`{name}` is the result of a search space, whose x is a tree. Pass the space as `x0`, and `result.x` as "
+            "`start`."
+        )
+
+
 def _pair(known: Any) -> tuple[Any, Any]:
     """Return the points and values of `known`, which may be a Result."""
     if isinstance(known, OptimizeResult):
         if not {"x", "fun"} <= known.keys():
             raise checks.ArgumentValueError("`known` is a result without `x` or `fun`. Pass a pair (points, values).")
+        _refuse_trees("known", known)
         return np.asarray(known.x)[None], np.asarray(known.fun)[None]
     if not isinstance(known, tuple | list) or len(known) != 2:
         raise checks.ArgumentTypeError(

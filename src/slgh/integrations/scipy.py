@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import slgh
-from slgh import checks
 
 LIMITS = {"maxfev": "max_evals", "maxfun": "max_evals", "maxiter": "max_iter"}
 """SciPy's names of limits, and slgh's."""
@@ -35,14 +34,15 @@ def method(
 
     Parameters
     ----------
-    fun, x0, args, bounds
+    fun, x0, args, bounds, constraints
         As in SciPy.
     jac
         Gradient. With jac=True, fun returns the value and the gradient. None, the default: values only.
-    hess, hessp, tol
-        Ignored, with a warning. Pass `ftol` or `xtol` in the options instead of `tol`.
-    constraints
-        Not supported here: an error. `slgh.minimize` supports constraints.
+    hess, hessp
+        Not used, with a warning: slgh needs no Hessian.
+    tol
+        The `ftol` of `slgh.minimize`, unless the options have `ftol` or `xtol`. Not used with constraints, with a
+        warning.
     callback
         Called after each iteration, with `intermediate_result`, or with x. To stop the run, raise StopIteration or,
         with `intermediate_result`, return True.
@@ -57,14 +57,19 @@ def method(
     Result
         A `scipy.optimize.OptimizeResult` with x, fun, success, message, nfev, njev and nit.
     """
-    if np.any(constraints):
-        raise checks.ArgumentValueError("`constraints` are not supported by this adapter. Pass them to slgh.minimize.")
-    for name, value in {"hess": hess, "hessp": hessp, "tol": tol}.items():
+    constrained = constraints is not None and not (isinstance(constraints, list | tuple) and not constraints)
+    for name, value in {"hess": hess, "hessp": hessp}.items():
         if value is not None:
             warnings.warn(f"slgh does not use {name}.", RuntimeWarning, stacklevel=3)
+    if tol is not None and constrained:
+        warnings.warn("slgh does not use tol with constraints.", RuntimeWarning, stacklevel=3)
+    elif tol is not None and not {"ftol", "xtol"} & options.keys():
+        options["ftol"] = tol
     for name in LIMITS.keys() & options.keys():
         options[LIMITS[name]] = options.pop(name)
     x = np.atleast_1d(np.asarray(x0))
+    if constrained:
+        options["constraints"] = constraints
     result = slgh.minimize(fun, x, args=args, grad=jac, bounds=bounds, callback=_one_argument(callback), **options)
     if disp:
         print(result)
