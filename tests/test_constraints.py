@@ -242,6 +242,13 @@ def test_a_first_search_that_spends_the_budget_resumes_bit_for_bit(tmp_path: Pat
     assert np.array_equal(whole.history["x"], resumed.history["x"])
 
 
+def test_covariance_homotopies_alone_are_possible() -> None:
+    result = slgh.minimize(square, [2.0, 2.0], constraints=[DISK], max_evals=400, seed=1, phases=("covariance",))
+    assert result.maxcv <= TOLERANCE
+    with pytest.raises(ValueError, match="'local_search' or 'covariance' among them with `constraints`"):
+        slgh.minimize(square, [2.0, 2.0], constraints=[DISK], max_evals=400, phases=("homotopy",))
+
+
 def test_a_checkpoint_of_other_constraints_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.npz"
     slgh.minimize(square, [2.0, 2.0], constraints=[LINE], max_evals=50, seed=1, checkpoint=file)
