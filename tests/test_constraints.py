@@ -160,8 +160,10 @@ def test_an_f_that_is_nan_everywhere_is_not_finite() -> None:
 
 def test_raise_refuses_a_bad_constraint() -> None:
     nowhere = NonlinearConstraint(lambda x: [np.nan], -np.inf, 1)
-    with pytest.raises(FloatingPointError):
+    with pytest.raises(FloatingPointError, match="`constraints` must be finite"):
         slgh.minimize(square, [3.0, 1.0], constraints=nowhere, max_evals=50, on_nonfinite="raise")
+    with pytest.raises(FloatingPointError, match=r"`fun` must be finite .* got inf"):
+        slgh.minimize(lambda x: np.inf, [3.0, 1.0], constraints=DISK, max_evals=50, on_nonfinite="raise")
 
 
 @pytest.mark.parametrize("max_evals", [1, 2, 3, 7, 50, 333])
