@@ -160,8 +160,10 @@ def test_an_f_that_is_nan_everywhere_is_not_finite() -> None:
 
 def test_raise_refuses_a_bad_constraint() -> None:
     nowhere = NonlinearConstraint(lambda x: [np.nan], -np.inf, 1)
-    with pytest.raises(FloatingPointError):
+    with pytest.raises(FloatingPointError, match="`constraints` must be finite"):
         slgh.minimize(square, [3.0, 1.0], constraints=nowhere, max_evals=50, on_nonfinite="raise")
+    with pytest.raises(FloatingPointError, match=r"`fun` must be finite .* got inf"):
+        slgh.minimize(lambda x: np.inf, [3.0, 1.0], constraints=DISK, max_evals=50, on_nonfinite="raise")
 
 
 @pytest.mark.parametrize("max_evals", [1, 2, 3, 7, 50, 333])
@@ -240,6 +242,13 @@ def test_a_first_search_that_spends_the_budget_resumes_bit_for_bit(tmp_path: Pat
     resumed = slgh.minimize(wavy, [1.5, 0.5], checkpoint=file, **settings)
     assert (whole.fun, whole.nit, whole.nfev, whole.maxcv) == (resumed.fun, resumed.nit, resumed.nfev, resumed.maxcv)
     assert np.array_equal(whole.history["x"], resumed.history["x"])
+
+
+def test_covariance_homotopies_alone_are_possible() -> None:
+    result = slgh.minimize(square, [2.0, 2.0], constraints=[DISK], max_evals=400, seed=1, phases=("covariance",))
+    assert result.maxcv <= TOLERANCE
+    with pytest.raises(ValueError, match="'local_search' or 'covariance' among them with `constraints`"):
+        slgh.minimize(square, [2.0, 2.0], constraints=[DISK], max_evals=400, phases=("homotopy",))
 
 
 def test_a_checkpoint_of_other_constraints_is_refused(tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ def test_a_run_without_a_radius_is_drawn_as_well() -> None:
     assert {line.get_label() for line in slgh.plot(result, ripples).axes[0].lines} >= {"f"}
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_run_without_a_feasible_point_is_drawn() -> None:
+    nowhere = {"type": "ineq", "fun": lambda x: -1 - x @ x}
+    result = slgh.minimize(lambda x: float(x @ x), [1.0, 2.0], constraints=nowhere, max_evals=40, seed=0)
+    assert np.isinf(result.history["fun_best"]).all()
+    assert len(slgh.plot(result).axes[0].lines) > 1
+
+
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_a_batch_is_drawn_with_a_band(d: int) -> None:
     def bowl(x: Any) -> Any:

@@ -420,7 +420,7 @@ def read_asynchronous(asynchronous: Any, oracle: Oracle, *, batched: bool, stoch
     return True
 
 
-def read_phases(phases: Any, *, asynchronous: bool = False) -> tuple[str, ...]:
+def read_phases(phases: Any, *, asynchronous: bool = False, constrained: bool = False) -> tuple[str, ...]:
     """Return the names of the phases, in the order of PHASES."""
     if phases is PHASES and asynchronous:
         return ASYNCHRONOUS_PHASES
@@ -432,6 +432,10 @@ def read_phases(phases: Any, *, asynchronous: bool = False) -> tuple[str, ...]:
             f"`phases` of an asynchronous run must be among {ASYNCHRONOUS_PHASES}, got {waiting[0]!r}, which waits for "
             "all its values. Leave it out, or omit `asynchronous`."
         )
-    if not {"homotopy", "local_search"} & set(named):
-        raise checks.ArgumentValueError(f"`phases` must have 'homotopy' or 'local_search' among them, got {named!r}.")
+    needed = ("local_search", "covariance") if constrained else ("homotopy", "local_search")
+    if not set(needed) & set(named):
+        where = " with `constraints`" if constrained else ""
+        raise checks.ArgumentValueError(
+            f"`phases` must have {needed[0]!r} or {needed[1]!r} among them{where}, got {named!r}."
+        )
     return tuple(name for name in PHASES if name in named)

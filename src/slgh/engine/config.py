@@ -253,12 +253,12 @@ def make_config(
         composition = composition.over(T)
     built = composition.build()
     tail_from = int(TAIL_START * T) if reports_best and stochastic and T is not None else None
-    phases = _plan_phases(arguments, limits, built.oracle) if method == "auto" else None
+    phases = _plan_phases(arguments, limits, built.oracle, constraints) if method == "auto" else None
     asynchronous = read_asynchronous(
         arguments.asynchronous, built.oracle, batched=arguments.batched, stochastic=stochastic
     )
     if constraints is not None:
-        _refuse_with_constraints(arguments, traits, backend, phases)
+        _refuse_with_constraints(arguments, traits, backend, planned=phases is not None)
 
     tolerances = read_tolerances(arguments.ftol, arguments.xtol)
     if tolerances is not None:
@@ -381,11 +381,13 @@ def _geometric_mean(t: NDArray[Any]) -> float:
     return float(np.exp(np.mean(np.log(t))))
 
 
-def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[str, ...] | None:
+def _plan_phases(
+    arguments: Arguments, limits: Limits, oracle: Oracle, constraints: Constraints | None
+) -> tuple[str, ...] | None:
     """Return the phases of "auto", or None if there is one homotopy alone."""
     phases = arguments.params.get("phases", PHASES)
     if not arguments.batched and _mixes(arguments, limits, oracle):
-        return read_phases(phases, asynchronous=arguments.asynchronous)
+        return read_phases(phases, asynchronous=arguments.asynchronous, constrained=constraints is not None)
     if phases is not PHASES:  # the user has passed some
         raise checks.ArgumentValueError(
             "`phases` are for a single problem limited by max_evals, without sample_xi, watch, ranks or swapped parts; "
@@ -394,18 +396,12 @@ def _plan_phases(arguments: Arguments, limits: Limits, oracle: Oracle) -> tuple[
     return None
 
 
-def _refuse_with_constraints(
-    arguments: Arguments, traits: ObjectiveTraits, backend: Backend, phases: tuple[str, ...] | None
-) -> None:
+def _refuse_with_constraints(arguments: Arguments, traits: ObjectiveTraits, backend: Backend, *, planned: bool) -> None:
     """Raise if a run of this kind cannot have constraints."""
-    if phases is None or traits.closed_form:
+    if not planned or traits.closed_form:
         raise checks.ArgumentValueError(
             "`constraints` are for a single problem of method='auto' without closed form, sample_xi, watch, max_iter, "
             "ranks or swapped parts. Leave those out, or solve the problems of a batch one by one."
-        )
-    if not {"local_search", "covariance"} & set(phases):
-        raise checks.ArgumentValueError(
-            f"`phases` must have 'local_search' or 'covariance' among them with `constraints`, got {phases!r}."
         )
     for name in ("starts", "known", "ftol", "xtol"):
         if getattr(arguments, name) is not None:

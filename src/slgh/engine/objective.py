@@ -366,11 +366,12 @@ class Objective:
                 values = self.functions.answer(query, self._data)
         if self.raise_nonfinite:
             name = "grad" if query.is_gradient else "fun"
-            found = self.backend.host(values)
+            found, points = self.backend.host(values), self.backend.host(query.points)
             if isinstance(self.functions, Pointwise) and self.functions.constrained and not query.is_gradient:
                 found = found[..., : 1 + (found.shape[-1] - 1) // 3]  # without the bounds, which may be infinite
-                found = np.where(np.isfinite(found).all(axis=-1), found[..., 0], np.nan)
-            bad_values.refuse(found, self.backend.host(query.points), name)
+                bad_values.refuse(found[..., 1:], points, "constraints")
+                found = found[..., 0]
+            bad_values.refuse(found, points, name)
         return values
 
     def _answer_cached(self, request: Evaluate, cache: Cache) -> Array:

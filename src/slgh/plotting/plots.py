@@ -174,7 +174,8 @@ def _draw_curves(left: Axes, right: Axes, result: Result) -> None:
     left.lines[0].set_label("f in each step")
     left.set_ylabel("f")
     right.set_ylabel("smoothing radius t")
-    low, middle, high = np.quantile(_columns(best), (BAND[0], 0.5, BAND[1]), axis=1)
+    with np.errstate(invalid="ignore"):  # best is infinite until a point is feasible
+        low, middle, high = np.quantile(_columns(best), (BAND[0], 0.5, BAND[1]), axis=1)
     bold: dict[str, Any] = {"linewidth": 2.6, "zorder": 3, "drawstyle": "steps-post"}
     left.plot(at, middle, color=color, label="best value so far", **bold)
     if fun.ndim > 1 and fun.shape[1] > 1:
