@@ -200,8 +200,8 @@ def minimize(
         True to keep the values and gradients of a deterministic fun. fun is then not called again at a point with the
         same bits. An integer sets the number of values to keep; True keeps 100,000. A cached value counts as an
         evaluation, so the result does not change. `result.ncached` counts the cached values used. With a cache, "auto"
-        cannot detect noise. Checkpoints do not store the cache. A vectorized batch is evaluated if any of its problems
-        has a new point. False by default.
+        cannot detect noise. Checkpoints do not store the cache, so a resumed run of a noisy fun differs. A
+        vectorized batch is evaluated if any of its problems has a new point. False by default.
     callback
         Function called after each iteration with a Result of x, fun, t, nit, nfev, x_best and fun_best. It is passed as
         `intermediate_result` if the parameter has that name. To stop the run, return True or raise StopIteration. With
