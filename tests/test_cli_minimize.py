@@ -860,7 +860,6 @@ def test_a_run_ends_at_a_tolerance(option: str) -> None:
     assert minimize(*command, option, "1e-6", "--run", "kept")["x"] == found["x"]
 
 
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 def test_a_run_goes_on_with_another_number_of_workers() -> None:
     command = ["--fun", "mine.py:sphere", "--x0", "0,0", *QUICK, "--run", "kept"]
     first = minimize(*command, "--max-seconds", "0")

@@ -66,7 +66,6 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     plt.close("all")
 
 
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_code_of_a_page_runs_and_prints_what_it_shows(page: Path) -> None:
     names: dict[str, object] = {}

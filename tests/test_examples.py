@@ -82,7 +82,6 @@ SHORT = {"imagenet_attack": ["--queries", "60"], "pendulum_policy": ["60"]}
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 @pytest.mark.parametrize("name", sorted(p.stem for p in EXAMPLES.glob("*.py")))
 def test_an_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     for package in NEEDS.get(name, ()):

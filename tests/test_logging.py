@@ -89,7 +89,6 @@ def dies_once(x: Any, path: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 def test_workers_that_are_replaced_are_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     slgh.minimize(dies_once, [1.0, 2.0], args=(str(tmp_path / "died"),), max_evals=40, workers=2, seed=0)
     assert "Replaced 2 worker processes, one of which died" in lines(caplog)

@@ -20,8 +20,6 @@ from shard_cases import die_always, die_once, fail, run
 from slgh.attack import attack
 from slgh.engine import shards
 
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
-
 TESTS = Path(__file__).parent
 SMALL = {"max_evals": 100}
 

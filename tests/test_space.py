@@ -475,7 +475,6 @@ def test_a_checkpoint_of_another_space_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
 def test_workers_evaluate_trees() -> None:
     serial = slgh.minimize(loss, TREE, max_evals=120, seed=4, parallel=2)
     result = slgh.minimize(loss, TREE, max_evals=120, seed=4, workers=2)

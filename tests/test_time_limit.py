@@ -17,8 +17,6 @@ import pytest
 import slgh
 from cases import assert_same
 
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
-
 GIVEN: dict[str, Any] = {"max_evals": 60, "seed": 0}
 FOREVER = 1000.0
 

@@ -16,8 +16,6 @@ from slgh.engine import clusters
 from slgh.engine.objective import PointCall
 from slgh.engine.shards import ShardCall
 
-pytestmark = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX, which other tests load, warns
-
 
 def run(workers: Any, **options: Any) -> slgh.Result:
     return slgh.minimize(
