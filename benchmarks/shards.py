@@ -102,7 +102,7 @@ def write_page(problems: int, runs: dict[int, dict[str, Any]]) -> str:
     count = -(-problems // shards.MAX_SHARD_SIZE)
     return f"""# Batches in shards
 
-`python benchmarks/shards.py` wrote this page, on a machine with {os.cpu_count()} cores that other processes used, too.
+`python benchmarks/shards.py` wrote this page, on a machine with {os.cpu_count()} cores.
 Versions: numpy {version("numpy")}, Python {sys.version.split()[0]}.
 
 {problems:,} problems in {D} variables, {ITERATIONS} iterations of zoslgh_r with {SAMPLES} samples. The function is
