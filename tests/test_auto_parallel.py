@@ -153,7 +153,7 @@ def test_small_budgets_get_twenty_rounds(parallel: int, n: int, width: int) -> N
 
 
 def asking(sizes: list[int], log: list[int]) -> Evaluating[LocalMinimum]:
-    """Ask for so many points, one request after the other. Log the number of answers of each."""
+    """Ask for these numbers of points, one request after the other. Log the number of answers of each."""
     lowest = math.inf
     for n in sizes:
         values = yield Evaluation(np.zeros((n, 1)))

@@ -59,7 +59,7 @@ Somewhere = Place | Cluster
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What a method needs to know, and sigma0 of CMA-ES."""
+    """Settings that all methods get, and sigma0 of CMA-ES."""
 
     fun: Callable[[Array], float]
     x0: Array

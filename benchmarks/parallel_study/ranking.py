@@ -30,7 +30,7 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Contest:
-    """What can be compared in a cell: the problems that all versions of slgh have run, and the peers that have too."""
+    """Comparable runs of a cell: problems that all versions of slgh have run, and peers that have run them too."""
 
     cell: Cell
     places: tuple[Somewhere, ...]

@@ -71,7 +71,7 @@ class Rounds:
         return self.steps[-1].gap <= PRECISION or (by_evaluations and by_rounds)
 
     def after(self, evaluations: float, rounds: float = math.inf) -> float:
-        """Return the lowest f - fopt after so many evaluations and rounds, whichever end first."""
+        """Return the lowest f - fopt after these numbers of evaluations and rounds, whichever comes first."""
         return next(s.gap for s in reversed(self.steps) if s.evaluations <= evaluations and s.rounds <= rounds)
 
     def by_evaluations(self, n: int) -> float:

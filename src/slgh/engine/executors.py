@@ -28,7 +28,7 @@ class Unit(NamedTuple):
     name: Callable[[tuple[Any, ...]], str]
     """Returns the name of an item."""
     advice: str
-    """What to do if an item kills its worker."""
+    """Advice for an item that kills its worker."""
     again: str = "evaluated again"
     chunked: bool = True
     """True if a task may have several items."""

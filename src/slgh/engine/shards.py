@@ -262,7 +262,7 @@ def _on_devices(devices: Sequence[Any], move: Move) -> Mapper:
 
 
 class Division(NamedTuple):
-    """How a batch is divided into shards, and who runs them."""
+    """Division of a batch into shards, and the workers that run them."""
 
     shards: int
     """Number of shards."""
