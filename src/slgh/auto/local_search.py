@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -149,9 +149,10 @@ def local_search(
     if not gradients and d <= MODEL_MAX_VARIABLES:
         if rng is not None and width > 1:
             if budget < ROUNDS_MAX_GRADIENTS * (d + 1):
-                return (yield from _run_round_search(objective, width, rng))
+                solver = search_in_rounds(*region.bounds(), width=width, rng=rng)
+                return (yield from _run_models(objective, solver, objective.values))
         elif budget < MODEL_MAX_GRADIENTS * (d + 1):
-            return (yield from _run_model_search(objective))
+            return (yield from _run_models(objective, model_search.search(*region.bounds()), objective.value))
     return (yield from _run_lbfgsb(objective, incumbent, gradients=gradients))
 
 
@@ -343,26 +344,14 @@ def _run_lbfgsb(f: SearchObjective, incumbent: float, *, gradients: bool) -> Eva
     return f.outcome(converged=True)
 
 
-def _run_round_search(f: SearchObjective, width: int, rng: np.random.Generator) -> Evaluating[LocalMinimum]:
-    """Run a search on quadratic models with many points per round."""
-    solver = search_in_rounds(*f.region.bounds(), width=width, rng=rng)
+def _run_models(
+    f: SearchObjective, solver: Generator[Any, Any, Any], answer: Callable[[Any], Evaluating[Any]]
+) -> Evaluating[LocalMinimum]:
+    """Run a trust-region search on quadratic models. `answer` evaluates f at what the solver yields."""
     try:
         z = next(solver)
         while True:
-            z = solver.send((yield from f.values(z)))
-    except CutShort:
-        return f.outcome(converged=False)
-    except (StopIteration, Converged):
-        return f.outcome(converged=True)
-
-
-def _run_model_search(f: SearchObjective) -> Evaluating[LocalMinimum]:
-    """Run a trust-region search on quadratic models."""
-    solver = model_search.search(*f.region.bounds())
-    try:
-        z = next(solver)
-        while True:
-            z = solver.send((yield from f.value(z)))
+            z = solver.send((yield from answer(z)))
     except CutShort:
         return f.outcome(converged=False)
     except (StopIteration, Converged):
