@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import slgh
 from cases import fun, starts
+
+TESTS = Path(__file__).parent
 
 
 def die_once(x: Any, folder: str) -> Any:
@@ -40,3 +43,16 @@ def run(workers: Any, fun: Any = fun, x0: Any = None, **options: Any) -> slgh.Re
     """Minimize 40 problems, or as many as x0 has."""
     given = {"batched": True, "vectorized": True, "max_evals": 300, "seed": 3, **options}
     return slgh.minimize(fun, starts(40) if x0 is None else x0, workers=workers, **given)
+
+
+def python_path() -> str:
+    """Return a path from which the tests can be imported."""
+    return os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+
+
+def start(*command: str, cwd: Path, **environment: str) -> str:
+    """Run a command that can import the tests, and return what it prints."""
+    given = {**os.environ, "PYTHONPATH": python_path(), **environment}
+    done = subprocess.run(command, env=given, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

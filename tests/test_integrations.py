@@ -27,10 +27,11 @@ LIBRARIES = {
     "optuna": ("optuna", "optuna"),
     "sklearn": ("sklearn", "sklearn"),
     "ray_tune": ("ray", "ray-tune"),
+    "torch": ("torch", "torch"),
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 
-ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.space")
+ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.protocols", "slgh.schedules", "slgh.space")
 """Modules that an integration may import besides the exports of `slgh`."""
 
 METHOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "step": 0.1, "seed": 1, "vectorized": True}
@@ -55,7 +56,7 @@ def slgh_imports(file: Path) -> set[str]:
 
 
 def test_integrations_import_the_public_api_only() -> None:
-    for file in FOLDER.glob("*.py"):
+    for file in FOLDER.rglob("*.py"):
         for name in slgh_imports(file):
             public = name.removeprefix("slgh.") in slgh.__all__
             assert public or any(f"{name}.".startswith(f"{module}.") for module in ALLOWED), (file, name)
@@ -64,7 +65,8 @@ def test_integrations_import_the_public_api_only() -> None:
 def test_every_integration_has_an_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for _, extra in LIBRARIES.values()} <= set(extras)
-    adapters = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "metrics", "scipy"}
+    modules = {file.relative_to(FOLDER).parts[0].removesuffix(".py") for file in FOLDER.rglob("*.py")}
+    adapters = modules - {"__init__", "metrics", "radius", "scipy"}
     assert adapters == set(LIBRARIES)
 
 
@@ -74,9 +76,11 @@ def test_a_missing_library_is_an_error_that_names_the_extra(module: str, monkeyp
     for name in [name for name in sys.modules if name.split(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, f"slgh.integrations.{module}", raising=False)
+    adapter = f"slgh.integrations.{module}"
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{adapter}.")]:
+        monkeypatch.delitem(sys.modules, name)
     with pytest.raises(ImportError, match=rf"pip install \"slgh\[{extra}\]\""):
-        importlib.import_module(f"slgh.integrations.{module}")
+        importlib.import_module(adapter)
 
 
 class Recorded:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -16,11 +14,10 @@ import pytest
 
 import slgh
 from cases import CASES, WATCHED_STARTS, Case, Entered, assert_same, every_method, starts, watched_bowl
-from shard_cases import die_always, die_once, fail, run
+from shard_cases import TESTS, die_always, die_once, fail, python_path, run, start
 from slgh.attack import attack
 from slgh.engine import shards
 
-TESTS = Path(__file__).parent
 SMALL = {"max_evals": 100}
 
 
@@ -31,19 +28,6 @@ def assert_equal(found: slgh.Result, expected: slgh.Result) -> None:
     assert found.message == expected.message
     for name, value in expected.items():
         assert getattr(found[name], "dtype", None) == getattr(value, "dtype", None), name
-
-
-def python_path() -> str:
-    """Return a path from which the tests can be imported."""
-    return os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-
-
-def start(*command: str, cwd: Path, **environment: str) -> str:
-    """Run a command that can import the tests, and return what it prints."""
-    given = {**os.environ, "PYTHONPATH": python_path(), **environment}
-    done = subprocess.run(command, env=given, cwd=cwd, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture

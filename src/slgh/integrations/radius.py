@@ -31,7 +31,8 @@ def choose_schedule(
     ``t1, total_steps[, t_end]``       :math:`t_1 (t_{end} / t_1)^{(k - 1) / (T - 1)}`, T = `total_steps`
     ``t1, gamma[, t_end]``             :math:`\max(\gamma\, t_k, t_{end})` next (SLGH_r)
     ``t1, eta[, gamma, t_end]``        :math:`\max(\min(t_k - \eta\, G_t, \gamma\, t_k), t_{end})` next (SLGH_d)
-    ``schedule``                       a part of `slgh.schedules`, or a function of k - 1 that returns t
+    ``schedule[, t_end]``              a part of `slgh.schedules`, with t_end as its lower limit
+    ``schedule``                       a function of k - 1 that returns t
     =================================  =====================================================================
 
     Parameters
@@ -41,9 +42,13 @@ def choose_schedule(
     provides
         Estimates that the optimizer can make, by the names of `slgh.protocols.Estimate`.
     """
-    numbers = {"t1": t1, "t_end": t_end, "gamma": gamma, "eta": eta, "total_steps": total_steps}
-    given = [name for name, value in numbers.items() if value is not None]
+    if t_end is not None:
+        checks.at_least("t_end", t_end, 0)
     if schedule is not None:
+        numbers = {"t1": t1, "gamma": gamma, "eta": eta, "total_steps": total_steps}
+        if not isinstance(schedule, Schedule):
+            numbers["t_end"] = t_end
+        given = [name for name, value in numbers.items() if value is not None]
         if given:
             raise checks.ArgumentTypeError(f"`schedule` determines t: pass it without `{given[0]}`.")
         if isinstance(schedule, Schedule):
@@ -66,10 +71,8 @@ def choose_schedule(
     if t1 is None:
         raise checks.ArgumentTypeError("`t1`, the first smoothing radius, is missing.")
     checks.real("t1", t1, above=0)
-    if t_end is not None:
-        checks.at_least("t_end", t_end, 0)
-        if t_end > t1:
-            raise checks.ArgumentValueError(f"`t_end` must not exceed `t1`, got t_end={t_end}, t1={t1}.")
+    if t_end is not None and t_end > t1:
+        raise checks.ArgumentValueError(f"`t_end` must not exceed `t1`, got t_end={t_end}, t1={t1}.")
     if total_steps is not None:
         if gamma is not None or eta is not None:
             raise checks.ArgumentTypeError("`total_steps` sets how t falls: pass it without `gamma` and `eta`.")

@@ -1,0 +1,310 @@
+"""Common part of the optimizers: a base optimizer, the radius t with its schedule, and noise on the parameters."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from slgh import checks
+from slgh.integrations.radius import choose_schedule
+from slgh.integrations.torch.noise import ParameterNoise
+from slgh.protocols import Estimate, Schedule
+from slgh.schedules import Constant
+
+FOLLOW_LR = "lr"
+"""Value of `schedule` for a radius proportional to the learning rate."""
+
+
+class Homotopy(Optimizer):
+    """Common part of SLGH and ZOSLGH: a base optimizer, the radius t, its schedule, and the noise on the parameters.
+
+    The parameter groups and the state are those of the base optimizer, so that schedulers of the learning rate work.
+    """
+
+    provides: frozenset[str] = frozenset()
+
+    def __init__(
+        self,
+        base: Optimizer,
+        *,
+        t1: float | None,
+        t_end: float | None,
+        gamma: float | None,
+        eta: float | None,
+        total_steps: int | None,
+        schedule: Schedule | Callable[[Any], Any] | str | None,
+        samples: int,
+        units: str,
+        restore: str | None,
+        on_nonfinite: str,
+        seed: int | None,
+        process_group: Any,
+    ) -> None:
+        if not isinstance(base, Optimizer) or isinstance(base, Homotopy):
+            raise checks.ArgumentTypeError(
+                "`base` must be an optimizer of PyTorch, such as torch.optim.Adam(model.parameters()), got "
+                f"{type(base).__name__}."
+            )
+        checks.count("samples", samples)
+        checks.choice("units", units, ("layer", "absolute"))
+        checks.choice("on_nonfinite", on_nonfinite, ("skip", "raise"))
+        if restore is not None:
+            checks.choice("restore", restore, ("exact", "arithmetic"))
+        self.base = base
+        self._own_groups = False
+        super().__init__(base.param_groups, base.defaults)
+        self._own_groups = True
+        self._share()
+        self.samples, self.units, self.on_nonfinite = samples, units, on_nonfinite
+        self._follows_lr = isinstance(schedule, str)
+        self.schedule = (
+            _constant_radius(schedule, t1, (t_end, gamma, eta, total_steps))
+            if isinstance(schedule, str)
+            else choose_schedule(
+                t1=t1,
+                t_end=t_end,
+                gamma=gamma,
+                eta=eta,
+                total_steps=total_steps,
+                schedule=schedule,
+                provides=self.provides,
+            )
+        )
+        self.floor = 0.0 if t_end is None else float(t_end)
+        self.process_group = _process_group(process_group)
+        self.seed = _agreed_seed(seed, self.process_group)
+        self.steps = 0
+        """Number of steps taken, skipped ones not counted."""
+        self.rejected = 0
+        """Number of samples dropped because their loss was not finite."""
+        self._tried = 0
+        """Number of steps, skipped ones counted."""
+        if isinstance(self.schedule, Schedule):
+            first_t = self.schedule.t1
+            if first_t is None:
+                raise checks.ArgumentValueError("`schedule` needs `t1`, the first smoothing radius.")
+            self._t = float(first_t)
+            self._leaves = self.schedule.init(np.array([self._t]), np.array([self.floor]), np)
+        else:
+            self._t, self._leaves = float(self.schedule(0)), ()
+        self._index_parameters()
+        half = any(p.dtype.itemsize < 4 for p in self._parameters)
+        self.restore = restore if restore is not None else "exact" if half else "arithmetic"
+
+    # Parameters and groups
+
+    def _share(self) -> None:
+        """Use the groups, the state and the defaults of the base optimizer."""
+        self.param_groups, self.state, self.defaults = self.base.param_groups, self.base.state, self.base.defaults
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters to the base optimizer. Its keys `t_scale` and `lr` act on their radius too."""
+        if not self._own_groups:
+            super().add_param_group(param_group)
+            return
+        self.base.add_param_group(param_group)
+        self._share()
+        self._index_parameters()
+
+    def _index_parameters(self) -> None:
+        """List the parameters that are trained, and measure the scales and learning rates that are new."""
+        listed = [(p, g) for g, group in enumerate(self.param_groups) for p in group["params"] if p.requires_grad]
+        if not listed:
+            raise checks.ArgumentValueError("`base` has no parameter that requires a gradient.")
+        for p, _ in listed:
+            if not p.is_floating_point():
+                raise checks.ArgumentTypeError(
+                    f"The parameters must be real floating-point tensors, got {p.dtype}. Set requires_grad to False "
+                    "for those that are not trained."
+                )
+        self._parameters = [p for p, _ in listed]
+        self._group_of = [g for _, g in listed]
+        self._noise = ParameterNoise(self._parameters)
+        known = getattr(self, "_scales", [])
+        self._scales: list[float] = known + _layer_scales(self._parameters, self.units)[len(known) :]
+        rates = getattr(self, "_first_rates", [])
+        self._first_rates: list[float] = rates + [
+            float(g["lr"]) if "lr" in g else 1.0 for g in self.param_groups[len(rates) :]
+        ]
+
+    def _widths(self) -> list[float]:
+        """Return w of each parameter: the points are x + t w u."""
+        group_scales = []
+        for group, first in zip(self.param_groups, self._first_rates, strict=True):
+            scale = float(group.get("t_scale", 1.0))
+            checks.at_least("t_scale", scale, 0)
+            if self._follows_lr:
+                scale *= float(group["lr"]) / first if first else 0.0
+            group_scales.append(scale)
+        return [scale * group_scales[g] for scale, g in zip(self._scales, self._group_of, strict=True)]
+
+    # Radius
+
+    @property
+    def t(self) -> float:
+        """Smoothing radius of the next step."""
+        return self._t
+
+    @property
+    def _needs(self) -> frozenset[str]:
+        return self.schedule.needs if isinstance(self.schedule, Schedule) else frozenset()
+
+    def _advance(self, **estimates: float | None) -> None:
+        """Count a step, and move t. Without a finite estimate, t stays as it is."""
+        self.steps += 1
+        if any(value is not None and not math.isfinite(value) for value in estimates.values()):
+            return
+        if not isinstance(self.schedule, Schedule):
+            self._t = float(self.schedule(self.steps))
+            return
+        arrays: dict[str, Any] = {
+            name: None if value is None else np.array([value]) for name, value in estimates.items()
+        }
+        estimate = Estimate(g=np.zeros((1, 0)), cosine=1.0, **arrays)
+        t, self._leaves = self.schedule.next(np.array([self._t]), estimate, self._leaves, np.array([self.floor]), np)
+        self._t = float(t[0])
+
+    def _reject(self, samples: int) -> None:
+        self.rejected += samples
+        if self.on_nonfinite == "raise":
+            raise checks.NonfiniteError(
+                f"The loss is not finite at step {self.steps + 1} (t = {self._t:.3g}). The parameters are those before "
+                "the step."
+            )
+
+    # Processes
+
+    def _reduce(self, values: list[float], minimum: bool = False) -> list[float]:
+        """Return the mean, or the minimum, of each value over the processes."""
+        if self.process_group is None:
+            return values
+        import torch.distributed as dist
+
+        on_gpu = "nccl" in str(dist.get_backend(self.process_group))
+        device = self._parameters[0].device if on_gpu else "cpu"
+        tensor = torch.tensor(values, dtype=torch.float64, device=device)
+        dist.all_reduce(tensor, op=dist.ReduceOp.MIN if minimum else dist.ReduceOp.SUM, group=self.process_group)
+        return [float(value) if minimum else float(value) / self.process_group.size() for value in tensor]
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the base optimizer, with that of the homotopy under the key "slgh"."""
+        state = super().state_dict()
+        state["slgh"] = {
+            "t": self._t,
+            "leaves": [[float(value) for value in leaf] for leaf in self._leaves],
+            "steps": self.steps,
+            "tried": self._tried,
+            "rejected": self.rejected,
+            "seed": self.seed,
+            "scales": list(self._scales),
+            "first_rates": list(self._first_rates),
+        }
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state of `state_dict`. The arguments of the optimizer must be those of the saved one."""
+        own = state_dict.get("slgh")
+        if own is None:
+            raise checks.ArgumentValueError(
+                f"The state has no entry 'slgh': it is not one of {type(self).__name__}. Load the state of a base "
+                "optimizer into `base`."
+            )
+        if len(own["scales"]) != len(self._parameters) or len(own["leaves"]) != len(self._leaves):
+            raise checks.ArgumentValueError(
+                "The state belongs to another optimizer: the number of parameters, or the schedule of t, differs."
+            )
+        super().load_state_dict(state_dict)
+        self._t, self.seed = float(own["t"]), int(own["seed"])
+        self._leaves = tuple(np.array(leaf) for leaf in own["leaves"])
+        self.steps, self._tried, self.rejected = int(own["steps"]), int(own["tried"]), int(own["rejected"])
+        self._scales, self._first_rates = list(own["scales"]), list(own["first_rates"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = {"_noise", "process_group", "step"}  # a scheduler of the learning rate wraps `step`
+        return {name: value for name, value in self.__dict__.items() if name not in left and "hook" not in name}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "base" in state:  # of a copy
+            self.process_group = None
+            super().__setstate__(state)
+            self._share()
+            self._noise = ParameterNoise(self._parameters)
+        else:  # of `load_state_dict`
+            self.base.__setstate__(state)
+            self._share()
+
+    # The point of evaluation
+
+    def _copies(self) -> list[Tensor] | None:
+        """Return copies to restore the parameters from, or None if arithmetic restores them."""
+        return [p.detach().clone() for p in self._parameters] if self.restore == "exact" else None
+
+    def _move_back(self, copies: list[Tensor] | None, key: int, factors: list[float]) -> None:
+        """Restore the parameters, from copies or by adding factor times noise."""
+        if copies is None:
+            self._noise.add(key, factors)
+        else:
+            torch._foreach_copy_([p.detach() for p in self._parameters], copies)
+
+
+def to_number(loss: Any) -> float:
+    """Return the loss of a closure as a number."""
+    return float(loss.detach() if isinstance(loss, Tensor) else loss)
+
+
+def _constant_radius(schedule: str, t1: float | None, others: tuple[float | None, ...]) -> Schedule:
+    """Return the schedule for `schedule="lr"`: the learning rate acts on w instead."""
+    checks.choice("schedule", schedule, (FOLLOW_LR,))
+    if t1 is None:
+        raise checks.ArgumentTypeError("`t1`, the first smoothing radius, is missing.")
+    if any(value is not None for value in others):
+        raise checks.ArgumentTypeError('`schedule="lr"` determines t: pass it with `t1` alone.')
+    checks.real("t1", t1, above=0)
+    return Constant(t1=t1)
+
+
+def _layer_scales(parameters: list[Tensor], units: str) -> list[float]:
+    """Return the root mean square of each parameter, and for parameters that are all zero, that of all; or ones."""
+    if units == "absolute":
+        return [1.0] * len(parameters)
+    squares = [float(p.detach().double().square().sum()) if p.numel() else 0.0 for p in parameters]
+    overall = math.sqrt(sum(squares) / max(1, sum(p.numel() for p in parameters)))
+    if not math.isfinite(overall):
+        raise checks.ArgumentValueError("A parameter is not finite. Initialize the model before the optimizer.")
+    return [math.sqrt(s / p.numel()) if s else overall or 1.0 for s, p in zip(squares, parameters, strict=True)]
+
+
+def _process_group(given: Any) -> Any:
+    """Return the process group, or None for a single process."""
+    import torch.distributed as dist
+
+    ready = dist.is_available() and dist.is_initialized()
+    if isinstance(given, str):
+        checks.choice("process_group", given, ("auto",))
+        given = dist.group.WORLD if ready else None
+    if given is None or dist.get_world_size(given) == 1:
+        return None
+    return given
+
+
+def _agreed_seed(seed: int | None, group: Any) -> int:
+    """Return the seed, or a new one, that of the first process."""
+    if seed is not None:
+        checks.count("seed", seed, least=0)
+    seed = secrets.randbits(63) if seed is None else int(seed)
+    if group is None:
+        return seed
+    import torch.distributed as dist
+
+    box = [seed]
+    dist.broadcast_object_list(box, src=dist.get_global_rank(group, 0), group=group)
+    return box[0]
