@@ -68,8 +68,9 @@ def replay(monkeypatch: pytest.MonkeyPatch, samples: int = 1) -> None:
         u = torch.tensor(table(0, samples, d)[step][0][sample], dtype=torch.float32)
         start = 0
         for block in self.blocks():
-            yield block, u[start : start + block.size].clone()
-            start += block.size
+            block.noise.copy_(u[start : start + len(block.noise)])
+            start += len(block.noise)
+            yield block
 
     monkeypatch.setattr(ParameterNoise, "sweep", sweep)
 
@@ -176,7 +177,7 @@ class TestEstimates:
         expected = x.clone()
         for i in range(2):
             u = torch.cat(
-                [noise.clone() for _, noise in ParameterNoise(list(model.parameters())).sweep(noise_key(0, 1, i))]
+                [block.noise.clone() for block in ParameterNoise(list(model.parameters())).sweep(noise_key(0, 1, i))]
             )
             losses = []
             for sign in (1, -1):
@@ -567,7 +568,7 @@ class TestNoise:
         noise = ParameterNoise(parameters)
 
         def vector(key: int) -> Tensor:
-            return torch.cat([part.clone() for _, part in noise.sweep(key)])
+            return torch.cat([block.noise.clone() for block in noise.sweep(key)])
 
         u = vector(5)
         assert torch.equal(u, vector(5))
@@ -602,7 +603,7 @@ class TestNoise:
     def test_large_parameters_are_cut_and_small_ones_joined(self) -> None:
         parameters = [nn.Parameter(torch.zeros(2 * CHUNK + 5)), *(nn.Parameter(torch.zeros(3)) for _ in range(4))]
         blocks = ParameterNoise(parameters).blocks()
-        assert [block.size for block in blocks] == [CHUNK, CHUNK, 5 + 12]
+        assert [len(block.noise) for block in blocks] == [CHUNK, CHUNK, 5 + 12]
         mixed = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(3, dtype=torch.bfloat16))]
         assert len(ParameterNoise(mixed).blocks()) == 2
 

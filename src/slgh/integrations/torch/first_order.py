@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from slgh import checks
+from slgh.integrations.radius import FIRST_ORDER_LAST_PART
 from slgh.integrations.torch.homotopy import Homotopy, to_number
 from slgh.integrations.torch.noise import noise_key
 from slgh.protocols import Schedule
@@ -70,6 +71,7 @@ class SLGH(Homotopy):
     Iwakiri, Wang, Ito, Takeda. Single loop Gaussian homotopy method for non-convex optimization. NeurIPS 2022.
     """
 
+    last_part = FIRST_ORDER_LAST_PART
     provides = frozenset({"trace", "slope"})
 
     def __init__(

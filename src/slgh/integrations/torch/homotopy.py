@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -28,7 +28,8 @@ class Homotopy(Optimizer):
     The parameter groups and the state are those of the base optimizer, so that schedulers of the learning rate work.
     """
 
-    provides: frozenset[str] = frozenset()
+    provides: ClassVar[frozenset[str]]
+    last_part: ClassVar[float]
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class Homotopy(Optimizer):
                 total_steps=total_steps,
                 schedule=schedule,
                 provides=self.provides,
+                last_part=self.last_part,
             )
         )
         self.floor = 0.0 if t_end is None else float(t_end)
@@ -86,6 +88,8 @@ class Homotopy(Optimizer):
         """Number of samples dropped because their loss was not finite."""
         self._tried = 0
         """Number of steps, skipped ones counted."""
+        self._part = self.schedule if isinstance(self.schedule, Schedule) else None
+        """The schedule if it is a part of slgh. The check of its protocol is slow."""
         if isinstance(self.schedule, Schedule):
             first_t = self.schedule.t1
             if first_t is None:
@@ -154,21 +158,21 @@ class Homotopy(Optimizer):
 
     @property
     def _needs(self) -> frozenset[str]:
-        return self.schedule.needs if isinstance(self.schedule, Schedule) else frozenset()
+        return frozenset() if self._part is None else self._part.needs
 
     def _advance(self, **estimates: float | None) -> None:
         """Count a step, and move t. Without a finite estimate, t stays as it is."""
         self.steps += 1
         if any(value is not None and not math.isfinite(value) for value in estimates.values()):
             return
-        if not isinstance(self.schedule, Schedule):
-            self._t = float(self.schedule(self.steps))
+        if self._part is None:
+            self._t = float(self.schedule(self.steps))  # type: ignore[operator]
             return
         arrays: dict[str, Any] = {
             name: None if value is None else np.array([value]) for name, value in estimates.items()
         }
         estimate = Estimate(g=np.zeros((1, 0)), cosine=1.0, **arrays)
-        t, self._leaves = self.schedule.next(np.array([self._t]), estimate, self._leaves, np.array([self.floor]), np)
+        t, self._leaves = self._part.next(np.array([self._t]), estimate, self._leaves, np.array([self.floor]), np)
         self._t = float(t[0])
 
     def _reject(self, samples: int) -> None:

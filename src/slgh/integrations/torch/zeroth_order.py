@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from slgh import checks
+from slgh.integrations.radius import ZEROTH_ORDER_LAST_PART
 from slgh.integrations.torch.homotopy import Homotopy, to_number
 from slgh.integrations.torch.noise import noise_key
 from slgh.protocols import Schedule
@@ -44,7 +45,7 @@ class ZOSLGH(Homotopy):
     t1
         First radius.
     t_end
-        Smallest radius, with `total_steps` the last one. The default is 0.01 t1 with `total_steps`, else 0. `eta`
+        Smallest radius, with `total_steps` the last one. The default is 0.3 t1 with `total_steps`, else 0. `eta`
         needs one above 0.
     total_steps
         Number of training steps, over which t falls geometrically from t1 to t_end.
@@ -82,6 +83,7 @@ class ZOSLGH(Homotopy):
     Malladi, Gao, Nichani, Damian, Lee, Chen, Arora. Fine-tuning language models with just forward passes. NeurIPS 2023.
     """
 
+    last_part = ZEROTH_ORDER_LAST_PART
     provides = frozenset({"f", "F", "trace", "slope"})
 
     def __init__(
@@ -248,8 +250,8 @@ class ZOSLGH(Homotopy):
         """Store the estimate of the gradient in the parameters, and do a step of the base optimizer."""
         grads = [torch.zeros_like(p) for p in self._parameters]
         for key, slope in slopes.items():
-            for block, noise in self._noise.sweep(key):
-                for piece, part in zip(block.pieces, block.split(noise), strict=True):
+            for block in self._noise.sweep(key):
+                for piece, part in zip(block.pieces, block.parts, strict=True):
                     if w := widths[piece.parameter]:
                         piece.of(grads[piece.parameter]).add_(part, alpha=slope / w)
         for p, grad in zip(self._parameters, grads, strict=True):

@@ -1,0 +1,1 @@
+"""Training benchmark: tasks, methods, records and their page."""
