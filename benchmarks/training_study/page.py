@@ -18,9 +18,9 @@ HEAD = """# Training networks
 "Difference" is the mean of slgh minus the peer, seed by seed, with a 95 % interval (Student's t): below 0, slgh is
 better. It is bold where the interval does not contain 0.
 
-Every method is tuned over the same number of settings on other seeds, with validation data: 12 or 16 pairs of a learning
-rate and a radius, and for Adam as many learning rates. The tables have the chosen ones. The radius of slgh was chosen
-among positive values: with t1 = 0, SLGH is Adam.
+Every method is tuned over the same number of settings on other seeds, with validation data: 12 or 16 pairs of a
+learning rate and a radius, and for Adam as many learning rates. The tables have the chosen ones. The radius of slgh was
+chosen among positive values: with t1 = 0, SLGH is Adam.
 
 """
 
