@@ -24,14 +24,18 @@ LIBRARIES = {
     "wandb": ("wandb", "wandb"),
     "notebook": ("IPython", "notebook"),
     "nevergrad": ("nevergrad", "nevergrad"),
+    "optax": ("optax", "optax"),
     "optuna": ("optuna", "optuna"),
     "sklearn": ("sklearn", "sklearn"),
     "ray_tune": ("ray", "ray-tune"),
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 
-ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.space")
+ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.protocols", "slgh.schedules", "slgh.space")
 """Modules that an integration may import besides the exports of `slgh`."""
+
+SHARED = {"__init__", "metrics", "optax_smoothing", "radius"}
+"""Modules that other modules of the folder use."""
 
 METHOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "step": 0.1, "seed": 1, "vectorized": True}
 
@@ -64,7 +68,7 @@ def test_integrations_import_the_public_api_only() -> None:
 def test_every_integration_has_an_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for _, extra in LIBRARIES.values()} <= set(extras)
-    adapters = {file.stem for file in FOLDER.glob("*.py")} - {"__init__", "metrics", "scipy"}
+    adapters = {file.stem for file in FOLDER.glob("*.py")} - SHARED - {"scipy"}
     assert adapters == set(LIBRARIES)
 
 
