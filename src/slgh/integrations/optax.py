@@ -1,7 +1,7 @@
 r"""slgh as a gradient transformation of optax, for training in JAX.
 
 `slgh` (gradients) and `zoslgh` (forward passes only) smooth the loss and pass the gradient of the smoothed loss to any
-transformation of optax. `smoothed_value_and_grad` returns that gradient to a training loop of the user. All of them are
+transformation of optax. `smoothed_value_and_grad` returns that gradient to your own training loop. All of them are
 pure functions on pytrees, and share `Smoothing`: the noise, the estimates, the schedule of t and the rule for bad
 values.
 """
@@ -33,15 +33,9 @@ from slgh.integrations.optax_smoothing import (
     select,
 )
 
-FROM_GRADIENTS = frozenset({"trace", "slope"})
-"""Estimates that gradients provide."""
-
-FROM_VALUES = frozenset({"f", "F", "trace", "slope"})
-"""Estimates that losses provide."""
-
 
 def slgh(
-    base: optax.GradientTransformation,
+    base: optax.GradientTransformation | optax.MultiSteps,
     *,
     t1: float | None = None,
     t_end: float | None = None,
@@ -118,6 +112,8 @@ def slgh(
     `optax.MultiSteps` need gradients of the right structure: pass zeros instead of None. To average over K minibatches,
     use a `base` of ``optax.MultiSteps(optimizer, K)``.
 
+    Compile the training step with `jax.jit`. Otherwise, each update with M > 1 is compiled again.
+
     Arrays that are sharded under `jax.jit` keep their sharding. In `jax.shard_map`, the parameters must be the same on
     all devices, and `grad_fn` must return the mean over the devices.
 
@@ -132,16 +128,20 @@ def slgh(
     >>> from slgh.integrations.optax import slgh
     >>> loss = lambda params: jnp.sum((params["x"] - 1.0) ** 2)
     >>> optimizer = slgh(optax.sgd(0.1), t1=0.5, gamma=0.9, samples=4)
+    >>> @jax.jit
+    ... def step(params, state):
+    ...     updates, state = optimizer.update(None, state, params, grad_fn=jax.grad(loss))
+    ...     return optax.apply_updates(params, updates), state
     >>> params = {"x": jnp.array([3.0, -2.0])}
     >>> state = optimizer.init(params)
     >>> for _ in range(80):
-    ...     updates, state = optimizer.update(None, state, params, grad_fn=jax.grad(loss))
-    ...     params = optax.apply_updates(params, updates)
+    ...     params, state = step(params, state)
     >>> print(bool(loss(params) < 1e-4))
     True
     """
     smoothing = Smoothing.of(
-        provides=FROM_GRADIENTS,
+        zeroth_order=False,
+        has_value=False,
         t1=t1,
         t_end=t_end,
         gamma=gamma,
@@ -182,7 +182,7 @@ def slgh(
 
 
 def zoslgh(
-    base: optax.GradientTransformation,
+    base: optax.GradientTransformation | optax.MultiSteps,
     *,
     t1: float | None = None,
     t_end: float | None = None,
@@ -226,8 +226,8 @@ def zoslgh(
     t1
         :math:`t_1`, the first smoothing radius. With `units="layer"`, 0.1 means noise of 10 % of the weights.
     t_end
-        :math:`t_{end}`, the smallest radius; 0 by default, with `total_steps` 0.01 `t1`. If t is too small, the
-        differences are rounding errors: in float32, pass at least 0.001 `t1`.
+        :math:`t_{end}`, the smallest radius; 0 by default, with `total_steps` 0.01 `t1`. With `eta` it must be above 0.
+        If t is too small, the differences are rounding errors: in float32, pass at least 0.001 `t1`.
     gamma
         :math:`\gamma`, the factor by which t falls per step (ZOSLGH_r). With `eta`: the factor by which t falls at
         least, 0.999 by default.
@@ -253,8 +253,8 @@ def zoslgh(
 
     Notes
     -----
-    Those of `slgh` on leaves, wrappers and sharding. In `jax.shard_map`, `value_fn` must return the mean over the
-    devices. In bfloat16, a perturbation below 0.2 % of a weight is lost by rounding.
+    Those of `slgh` on leaves, wrappers, compilation and sharding. In `jax.shard_map`, `value_fn` must return the mean
+    over the devices. In bfloat16, a perturbation below 0.2 % of a weight is lost by rounding.
 
     References
     ----------
@@ -263,20 +263,24 @@ def zoslgh(
 
     Examples
     --------
-    >>> import jax.numpy as jnp, optax
+    >>> import jax, jax.numpy as jnp, optax
     >>> from slgh.integrations.optax import zoslgh
     >>> loss = lambda params: jnp.sum((params["x"] - 1.0) ** 2)
     >>> optimizer = zoslgh(optax.sgd(0.05), t1=0.5, t_end=0.01, gamma=0.95, samples=4)
+    >>> @jax.jit
+    ... def step(params, state):
+    ...     updates, state = optimizer.update(None, state, params, value_fn=loss)
+    ...     return optax.apply_updates(params, updates), state
     >>> params = {"x": jnp.array([3.0, -2.0])}
     >>> state = optimizer.init(params)
     >>> for _ in range(120):
-    ...     updates, state = optimizer.update(None, state, params, value_fn=loss)
-    ...     params = optax.apply_updates(params, updates)
+    ...     params, state = step(params, state)
     >>> print(bool(loss(params) < 1e-3))
     True
     """
     smoothing = Smoothing.of(
-        provides=FROM_VALUES,
+        zeroth_order=True,
+        has_value=True,
         t1=t1,
         t_end=t_end,
         gamma=gamma,
@@ -317,7 +321,7 @@ def smoothed_value_and_grad(
     zeroth_order: bool = False,
     has_aux: bool = False,
 ) -> SmoothedValueAndGrad:
-    r"""Return a function that evaluates the smoothed loss and its gradient, for a training loop of the user.
+    r"""Return a function that evaluates the smoothed loss and its gradient, for your own training loop.
 
     .. math::
         F(x, t) = \mathbb{E}\, f(x + t\, w \odot u) \approx \frac{1}{M} \sum_{i=1}^M f(x + t\, w \odot u_i), \qquad
@@ -354,7 +358,8 @@ def smoothed_value_and_grad(
     if not callable(fun):
         raise checks.ArgumentTypeError(f"`fun` must be a function of the parameters, got {checks.show(fun)}.")
     smoothing = Smoothing.of(
-        provides=FROM_VALUES if zeroth_order else FROM_GRADIENTS | {"F"},
+        zeroth_order=zeroth_order,
+        has_value=True,
         t1=t1,
         t_end=t_end,
         gamma=gamma,
@@ -416,7 +421,7 @@ class SmoothedValueAndGrad:
 
 
 def _transformation(
-    base: optax.GradientTransformation,
+    base: optax.GradientTransformation | optax.MultiSteps,
     smoothing: Smoothing,
     estimate: Callable[..., tuple[Estimated, dict[str, Any]]],
 ) -> optax.GradientTransformationExtraArgs:
@@ -425,6 +430,8 @@ def _transformation(
     `estimate` takes the parameters, the state and the keyword arguments of `update`, and returns an estimate and the
     keyword arguments for `base`.
     """
+    if isinstance(base, optax.MultiSteps):
+        base = base.gradient_transformation()
     if not isinstance(base, optax.GradientTransformation):
         raise checks.ArgumentTypeError(
             f"`base` must be a gradient transformation, such as optax.adam(1e-3), got {checks.show(base)}."

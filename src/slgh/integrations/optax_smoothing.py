@@ -17,11 +17,18 @@ import optax
 from slgh import checks
 from slgh.integrations.radius import choose_schedule
 from slgh.protocols import Array, Estimate, Schedule
+from slgh.schedules import Derivative
 
 UNITS = ("layer", "absolute")
 
 MAX_SEED = 2**64 - 1
 """Largest seed: a key of Threefry has two words of 32 bits."""
+
+FROM_GRADIENTS = frozenset({"trace", "slope"})
+"""Estimates that gradients provide."""
+
+FROM_VALUES = frozenset({"f", "F", "trace", "slope"})
+"""Estimates that losses provide."""
 
 AT_CENTER = frozenset({"f", "trace", "slope"})
 """Estimates from values that need the loss at the parameters themselves."""
@@ -92,7 +99,7 @@ class Parameters:
         return self.with_floats(self.floats, lambda _: optax.MaskedNode())
 
     def filled(self, floats: list[Array]) -> Any:
-        """Return all parameters with these floating-point leaves, for a function of the user."""
+        """Return all parameters with these floating-point leaves, for the user's function."""
         params = self.with_floats(floats, lambda leaf: leaf)
         if self.all_params is None:
             return params
@@ -105,7 +112,7 @@ class Parameters:
         )
 
     def gradients(self, found: Any, name: str) -> list[Array]:
-        """Return the gradients of the floating-point leaves, from what function `name` of the user returns."""
+        """Return the gradients of the floating-point leaves, from the output of the user's function `name`."""
         expected: Any = jax.tree.structure(self.params if self.all_params is None else self.all_params)
         structure: Any = jax.tree.structure(found)
         if structure != expected:
@@ -143,7 +150,7 @@ def _wide(leaf: Array) -> Any:
 
 
 def check_scalar(value: Any, name: str) -> Array:
-    """Return the loss that function `name` of the user returned, or raise an error if it is not a scalar."""
+    """Return the loss from the user's function `name`, or raise an error if it is not a scalar."""
     if isinstance(value, tuple | list | dict) or jnp.shape(value) != ():
         raise checks.ArgumentTypeError(
             f"`{name}` must return the loss as a scalar, got {checks.show(jax.tree.map(jnp.shape, value))}."
@@ -192,15 +199,26 @@ class Smoothing:
     seed: int
 
     @classmethod
-    def of(cls, *, samples: int, units: str, seed: int, **radius: Any) -> Smoothing:
-        """Return the smoothing for the arguments of an optimizer. `radius` has those of `choose_schedule`."""
-        schedule = choose_schedule(**radius)
+    def of(
+        cls, *, zeroth_order: bool, has_value: bool, samples: int, units: str, seed: int, **radius: Any
+    ) -> Smoothing:
+        """Return the smoothing for the arguments of an optimizer. `radius` has those of `choose_schedule`.
+
+        `has_value` is False if gradients come without their loss.
+        """
+        provides = FROM_VALUES if zeroth_order else FROM_GRADIENTS | ({"F"} if has_value else set())
+        schedule = choose_schedule(**radius, provides=provides)
         checks.count("samples", samples)
         checks.choice("units", units, UNITS)
         checks.count("seed", seed, 0, MAX_SEED)
         if isinstance(schedule, Schedule) and schedule.t1 is None:
             raise checks.ArgumentValueError(
                 f"`schedule` {schedule.name!r} needs `t1`, the first smoothing radius: pass it to the schedule."
+            )
+        if zeroth_order and isinstance(schedule, Derivative) and not radius["t_end"]:
+            raise checks.ArgumentValueError(
+                "`t_end` must be above 0 with `eta`, because t may fall to it at once, and losses at t = 0 do not "
+                "differ: pass `t1`, `eta` and `t_end`."
             )
         return cls(schedule=schedule, floor=float(radius["t_end"] or 0), samples=samples, units=units, seed=seed)
 
@@ -311,7 +329,7 @@ class Smoothing:
         g = [(total / n.astype(total.dtype)).astype(x.dtype) for total, x in zip(sums["g"], tree.floats, strict=True)]
         slope = sums["bend"] / n
         return self._estimated(
-            g, sums, F=sums["F"] / n if has_value else None, trace=slope / _above_0(state.t), slope=slope, cosine=1.0
+            g, sums, F=sums["F"] / n if has_value else None, trace=slope * _inverse(state.t), slope=slope, cosine=1.0
         )
 
     def from_values(
@@ -350,14 +368,14 @@ class Smoothing:
             }
 
         sums = self._sum(add_pair, self._zero_sums(evaluate, tree, state, has_aux))
-        n, t = jnp.maximum(sums["good"], 1.0), _above_0(state.t)
+        n, inverse = jnp.maximum(sums["good"], 1.0), _inverse(state.t)
         g = []
         for total, x, w in zip(sums["g"], tree.floats, state.scales, strict=True):
-            g.append((total / (2 * n * t * w).astype(total.dtype)).astype(x.dtype))
-        trace = sums["bend"] / n / t / t  # t * t may underflow
+            g.append((total * (inverse / (2 * n * w)).astype(total.dtype)).astype(x.dtype))
+        slope = sums["bend"] / n * inverse
         d = sum(leaf.size for leaf in tree.floats)
         cosine = (self.samples / (self.samples + d)) ** 0.5
-        return self._estimated(g, sums, F=sums["F"] / n, trace=trace, slope=t * trace, cosine=cosine, f=center)
+        return self._estimated(g, sums, F=sums["F"] / n, trace=slope * inverse, slope=slope, cosine=cosine, f=center)
 
     def _estimated(
         self,
@@ -409,9 +427,10 @@ class Smoothing:
         )
 
 
-def _above_0(t: Array) -> Array:
-    """Return t, or the smallest normal number for t = 0, to divide by: a schedule may reach 0."""
-    return jnp.maximum(t, np.finfo(t.dtype).tiny)
+def _inverse(t: Array) -> Array:
+    """Return 1 / t, and 0 for t = 0, which a schedule may reach."""
+    positive = t >= np.finfo(t.dtype).tiny
+    return jnp.where(positive, 1 / jnp.where(positive, t, 1), 0)
 
 
 def select(ok: Array, new: Any, old: Any) -> Any:
