@@ -57,7 +57,10 @@ python_use_unqualified_type_names = True
 default_role = "py:obj"  # `names` of docstrings are links where there is something to link to, and code elsewhere
 nitpick_ignore_regex = [
     ("py:obj", ".*"),
-    ("py:class", r"(numpy|np|os|scipy|sympy|torch|matplotlib|collections|pd)\..*|Axes|Figure|TypeAliasForwardRef"),
+    (
+        "py:class",
+        r"(numpy|np|os|scipy|sympy|torch|optax|matplotlib|collections|pd)\..*|Axes|Figure|TypeAliasForwardRef",
+    ),
 ]
 
 

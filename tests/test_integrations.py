@@ -24,6 +24,7 @@ LIBRARIES = {
     "wandb": ("wandb", "wandb"),
     "notebook": ("IPython", "notebook"),
     "nevergrad": ("nevergrad", "nevergrad"),
+    "optax": ("optax", "optax"),
     "optuna": ("optuna", "optuna"),
     "sklearn": ("sklearn", "sklearn"),
     "ray_tune": ("ray", "ray-tune"),
@@ -33,6 +34,9 @@ LIBRARIES = {
 
 ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.protocols", "slgh.schedules", "slgh.space")
 """Modules that an integration may import besides the exports of `slgh`."""
+
+SHARED = {"__init__", "metrics", "radius"}
+"""Modules that other modules of the folder use."""
 
 METHOD: dict[str, Any] = {"method": "zoslgh_r", "t1": 0.5, "step": 0.1, "seed": 1, "vectorized": True}
 
@@ -66,7 +70,7 @@ def test_every_integration_has_an_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert {extra for _, extra in LIBRARIES.values()} <= set(extras)
     modules = {file.relative_to(FOLDER).parts[0].removesuffix(".py") for file in FOLDER.rglob("*.py")}
-    adapters = modules - {"__init__", "metrics", "radius", "scipy"}
+    adapters = modules - SHARED - {"scipy"}
     assert adapters == set(LIBRARIES)
 
 

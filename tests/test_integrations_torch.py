@@ -201,6 +201,12 @@ class TestSchedules:
         assert radii[10:] == pytest.approx([1e-3, 1e-3])
 
     @both
+    def test_the_last_radius_has_a_default(self, name: str) -> None:
+        model, optimizer = make(name, t1=0.1, gamma=None, total_steps=4)
+        train(model, optimizer, 6)
+        assert optimizer.t == pytest.approx(0.001 if name == "SLGH" else 0.03)
+
+    @both
     def test_a_function_and_a_part_give_t(self, name: str) -> None:
         model, optimizer = make(name, "SGD", "function")
         train(model, optimizer, 3)
@@ -386,10 +392,14 @@ class TestGroups:
         assert len(optimizer.base.param_groups) == 2
         assert not torch.equal(model[2].weight, before)
 
-    def test_scales_are_root_mean_squares(self) -> None:
+    @pytest.mark.parametrize(
+        ("units", "widths"), [("layer", [3, math.sqrt(4.5)]), ("model", [math.sqrt(4.5)] * 2), ("absolute", [1, 1])]
+    )
+    @both
+    def test_scales_are_root_mean_squares(self, name: str, units: str, widths: list[float]) -> None:
         x, zeros = nn.Parameter(torch.tensor([3.0, -3.0])), nn.Parameter(torch.zeros(2))
-        optimizer = SLGH(torch.optim.SGD([x, zeros], lr=0.1), t1=0.1, gamma=0.9)
-        assert optimizer._widths() == pytest.approx([3.0, math.sqrt(18 / 4)])
+        optimizer = Optimizers[name](torch.optim.SGD([x, zeros], lr=0.1), t1=0.1, gamma=0.9, units=units)
+        assert optimizer._widths() == pytest.approx(widths)
 
 
 class TestBadValues:

@@ -71,9 +71,13 @@ def sam(problem: Problem, task: Task, rate: float, radius: float, seed: int) -> 
         decay.step()
 
 
+def _units(task: Task) -> dict[str, str]:
+    return {} if task.units is None else {"units": task.units}
+
+
 def _slgh(problem: Problem, task: Task, rate: float, seed: int, **radius: Any) -> None:
     g = torch.Generator().manual_seed(seed)
-    optimizer = SLGH(_adam(problem, rate), units=task.units, seed=seed, **radius)
+    optimizer = SLGH(_adam(problem, rate), seed=seed, **_units(task), **radius)
     decay = _cosine(optimizer, task.budget)
     for _ in range(task.budget):
         with optimizer.perturbed():
@@ -153,7 +157,7 @@ def zoslgh(problem: Problem, task: Task, rate: float, radius: float, seed: int) 
     g = torch.Generator().manual_seed(seed)
     base = torch.optim.SGD(problem.model.parameters(), lr=rate)
     steps = task.budget // 2
-    optimizer = ZOSLGH(base, t1=radius, total_steps=steps, units=task.units, seed=seed)
+    optimizer = ZOSLGH(base, t1=radius, total_steps=steps, seed=seed, **_units(task))
     for _ in range(steps):
         state = g.get_state()
 

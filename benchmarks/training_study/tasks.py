@@ -67,7 +67,7 @@ class Task:
     tuning_seeds
         Number of seeds that every setting is tuned on. They are none of the reported ones.
     units
-        Units of the radius in slgh: "layer" or "absolute".
+        Units of the radius in slgh. None: its default.
     score
         What the score is.
     """
@@ -82,7 +82,7 @@ class Task:
     own_radii: tuple[float, ...]
     seeds: int = 5
     tuning_seeds: int = 1
-    units: str = "layer"
+    units: str | None = None
     score: str = "error"
 
 
@@ -295,14 +295,10 @@ class Rounded(nn.Linear):
         return F.linear(x, weight, self.bias)
 
 
-class Coarse(Rounded):
-    levels = 7
-
-
-def rounded_network(layer: type[Rounded], seed: int) -> Problem:
+def rounded_network(seed: int) -> Problem:
     """Train a network with rounded weights from scratch."""
     torch.manual_seed(seed)
-    model = nn.Sequential(layer(64, 64), nn.ReLU(), layer(64, 32), nn.ReLU(), layer(32, 10))
+    model = nn.Sequential(Rounded(64, 64), nn.ReLU(), Rounded(64, 32), nn.ReLU(), Rounded(32, 10))
     return classifier(model, digits(), 128)
 
 
@@ -379,7 +375,7 @@ TASKS = {
         title="Sine regression",
         about="Three parameters, 200 points.",
         make=sine,
-        budget=2000,
+        budget=1000,
         gradients=True,
         rates=TOY_RATES,
         radii=TOY_RADII,
@@ -393,7 +389,7 @@ TASKS = {
         title="Modal regression",
         about="Ten parameters, 300 points, 55 % of them outliers.",
         make=modal,
-        budget=2000,
+        budget=1000,
         gradients=True,
         rates=TOY_RATES,
         radii=TOY_RADII,
@@ -407,7 +403,7 @@ TASKS = {
         title="Phase retrieval",
         about="30 variables, 75 measurements.",
         make=phase,
-        budget=2000,
+        budget=1000,
         gradients=True,
         rates=TOY_RATES,
         radii=TOY_RADII,
@@ -461,21 +457,11 @@ TASKS = {
     "8-bit": Task(
         title="8-bit weights",
         about="6,600 parameters rounded to 255 values, scikit-learn's digits, from scratch.",
-        make=functools.partial(rounded_network, Rounded),
+        make=rounded_network,
         budget=40_000,
         gradients=False,
         rates=(3e-4, 1e-3, 3e-3, 1e-2),
         radii=(0.001, 0.01, 0.03, 0.1),
         own_radii=(0.03, 0.1, 0.3, 1.0),
-    ),
-    "4-bit": Task(
-        title="4-bit weights",
-        about="6,600 parameters rounded to 15 values, scikit-learn's digits, from scratch.",
-        make=functools.partial(rounded_network, Coarse),
-        budget=40_000,
-        gradients=False,
-        rates=(3e-4, 1e-3, 3e-3, 1e-2),
-        radii=(0.01, 0.03, 0.1, 0.3),
-        own_radii=(0.1, 0.3, 1.0, 3.0),
     ),
 }

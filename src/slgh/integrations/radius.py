@@ -9,14 +9,22 @@ from slgh import checks
 from slgh.protocols import Schedule
 from slgh.schedules import Budget, Derivative, Ratio
 
-FIRST_ORDER_LAST_PART = 0.01
-"""Default of t_end / t1 with gradients, if `total_steps` is given."""
+UNITS = ("layer", "model", "absolute")
+"""Units of t: the root mean square of each parameter, that of all parameters, or 1."""
 
-ZEROTH_ORDER_LAST_PART = 0.3
-"""The same with values alone. The noise of differences grows as 1 / t for losses with jumps, as of rounded weights.
+DEFAULT_UNITS = {False: "layer", True: "model"}
+"""Default by `zeroth_order`.
 
-Chosen among 1, 0.3, 0.1, 0.03 and 0.01 on two networks for MNIST images of 7 x 7 pixels that no benchmark reports: one
-with sign activations, and one that was fine-tuned to flipped images.
+With losses alone, the variance of the gradient g is about the sum of 1 / w^2 times the sum of w^2 g^2. Equal widths w
+keep it smallest if all parts of g are equally large.
+"""
+
+LAST_PARTS = {False: 0.01, True: 0.3}
+"""Default of t_end / t1 by `zeroth_order`, if `total_steps` is given.
+
+With losses alone, the noise grows as 1 / t if the loss has jumps, as with rounded weights. Chosen among 1, 0.3, 0.1,
+0.03 and 0.01 on two networks for MNIST images of 7 x 7 pixels that no benchmark reports: one with sign activations, and
+one that was fine-tuned to flipped images.
 """
 
 
@@ -29,9 +37,9 @@ def choose_schedule(
     total_steps: int | None,
     schedule: Schedule | Callable[[Any], Any] | None,
     provides: frozenset[str],
-    last_part: float,
-) -> Schedule | Callable[[Any], Any]:
-    r"""Return the schedule of t for the arguments of an optimizer, or their mistake as an error.
+    zeroth_order: bool,
+) -> tuple[Schedule | Callable[[Any], Any], float]:
+    r"""Return the schedule of t and its smallest value for the arguments of an optimizer, or raise their error.
 
     =================================  =====================================================================
     arguments                          t of step k = 1, 2, ...
@@ -49,35 +57,59 @@ def choose_schedule(
         Arguments of the optimizer. None: not given.
     provides
         Estimates that the optimizer can make, by the names of `slgh.protocols.Estimate`.
-    last_part
-        Default of t_end / t1.
+    zeroth_order
+        True if the gradient is estimated from losses alone.
     """
     if t_end is not None:
         checks.at_least("t_end", t_end, 0)
-    if schedule is not None:
-        numbers = {"t1": t1, "gamma": gamma, "eta": eta, "total_steps": total_steps}
-        if not isinstance(schedule, Schedule):
-            numbers["t_end"] = t_end
-        given = [name for name, value in numbers.items() if value is not None]
-        if given:
-            raise checks.ArgumentTypeError(f"`schedule` determines t: pass it without `{given[0]}`.")
-        if isinstance(schedule, Schedule):
-            missing = schedule.needs - provides
-            if missing:
-                raise checks.ArgumentValueError(
-                    f"`schedule` {schedule.name!r} needs {', '.join(sorted(missing))}, which this optimizer does not "
-                    "estimate."
-                )
-            if schedule.planned and getattr(schedule, "iterations", 1) is None:
-                raise checks.ArgumentValueError(
-                    f"`schedule` {schedule.name!r} needs `iterations`, the number of training steps."
-                )
-        elif not callable(schedule):
-            raise checks.ArgumentTypeError(
-                "`schedule` must be a schedule, such as slgh.schedules.Ratio(t1=0.1, gamma=0.999), or a function of "
-                f"the step that returns t, got {type(schedule).__name__}."
+    numbers = {"t1": t1, "gamma": gamma, "eta": eta, "total_steps": total_steps}
+    if schedule is None:
+        schedule = _schedule_of_numbers(t1, t_end, gamma, eta, total_steps, LAST_PARTS[zeroth_order])
+    elif isinstance(schedule, Schedule):
+        _refuse_others(numbers)
+        if missing := schedule.needs - provides:
+            raise checks.ArgumentValueError(
+                f"`schedule` {schedule.name!r} needs {', '.join(sorted(missing))}, which this optimizer does not "
+                "estimate."
             )
-        return schedule
+        if schedule.t1 is None:
+            raise checks.ArgumentValueError(f"`schedule` {schedule.name!r} needs `t1`, the first smoothing radius.")
+        if schedule.planned and getattr(schedule, "iterations", 1) is None:
+            raise checks.ArgumentValueError(
+                f"`schedule` {schedule.name!r} needs `iterations`, the number of training steps."
+            )
+    elif callable(schedule):
+        _refuse_others({**numbers, "t_end": t_end})
+    else:
+        raise checks.ArgumentTypeError(
+            "`schedule` must be a schedule, such as slgh.schedules.Ratio(t1=0.1, gamma=0.999), or a function of the "
+            f"step that returns t, got {type(schedule).__name__}."
+        )
+    if zeroth_order and isinstance(schedule, Schedule) and schedule.needs & {"trace", "slope"} and not t_end:
+        raise checks.ArgumentValueError(
+            "`t_end` must be above 0 with `eta`, because t may fall to it at once, and losses at t = 0 do not differ: "
+            "pass `t1`, `eta` and `t_end`."
+        )
+    if isinstance(schedule, Budget) and t_end is None:
+        t_end = schedule.t_end
+    return schedule, float(t_end or 0)
+
+
+def _refuse_others(numbers: dict[str, float | None]) -> None:
+    """Raise an error if one of the numbers is given beside a schedule."""
+    for name, value in numbers.items():
+        if value is not None:
+            raise checks.ArgumentTypeError(f"`schedule` determines t: pass it without `{name}`.")
+
+
+def _schedule_of_numbers(
+    t1: float | None,
+    t_end: float | None,
+    gamma: float | None,
+    eta: float | None,
+    total_steps: int | None,
+    last_part: float,
+) -> Schedule:
     if t1 is None:
         raise checks.ArgumentTypeError("`t1`, the first smoothing radius, is missing.")
     checks.real("t1", t1, above=0)
@@ -89,7 +121,7 @@ def choose_schedule(
         checks.count("total_steps", total_steps)
         if t_end == 0:
             raise checks.ArgumentValueError("`t_end` must be above 0 with `total_steps`, got t_end=0.")
-        return Budget(t1=t1, t_end=t_end, fall=None if t_end is not None else last_part, iterations=total_steps)
+        return Budget(t1=t1, t_end=last_part * t1 if t_end is None else t_end, iterations=total_steps)
     if eta is not None:
         return Derivative(t1=t1, eta=eta) if gamma is None else Derivative(t1=t1, eta=eta, gamma=gamma)
     if gamma is not None:

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from slgh import checks
-from slgh.integrations.radius import FIRST_ORDER_LAST_PART
 from slgh.integrations.torch.homotopy import Homotopy, to_number
 from slgh.integrations.torch.noise import noise_key
 from slgh.protocols import Schedule
@@ -52,7 +51,8 @@ class SLGH(Homotopy):
         M, the number of perturbations per step, 1 by default. Each costs a forward and a backward pass.
     units
         "layer", the default: w is the root mean square of each parameter at the start, so that t is relative to the
-        weights. For a parameter that is all zero, it is the root mean square of all parameters. "absolute": w = 1.
+        weights. For a parameter that is all zero, it is the root mean square of all parameters. "model": w is that of
+        all parameters. "absolute": w = 1.
     restore
         How x comes back after a gradient. "exact": from a copy, bit for bit. "arithmetic": by subtracting the noise,
         which needs no copy and leaves rounding errors. None, the default: "exact" for 16-bit parameters and in several
@@ -71,7 +71,7 @@ class SLGH(Homotopy):
     Iwakiri, Wang, Ito, Takeda. Single loop Gaussian homotopy method for non-convex optimization. NeurIPS 2022.
     """
 
-    last_part = FIRST_ORDER_LAST_PART
+    zeroth_order = False
     provides = frozenset({"trace", "slope"})
 
     def __init__(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from slgh import checks
-from slgh.integrations.radius import choose_schedule
+from slgh.integrations.radius import UNITS, choose_schedule
 from slgh.integrations.torch.noise import ParameterNoise
 from slgh.protocols import Estimate, Schedule
 from slgh.schedules import Constant
@@ -29,7 +29,7 @@ class Homotopy(Optimizer):
     """
 
     provides: ClassVar[frozenset[str]]
-    last_part: ClassVar[float]
+    zeroth_order: ClassVar[bool]
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Homotopy(Optimizer):
                 f"{type(base).__name__}."
             )
         checks.count("samples", samples)
-        checks.choice("units", units, ("layer", "absolute"))
+        checks.choice("units", units, UNITS)
         checks.choice("on_nonfinite", on_nonfinite, ("skip", "raise"))
         if restore is not None:
             checks.choice("restore", restore, ("exact", "arithmetic"))
@@ -64,11 +64,12 @@ class Homotopy(Optimizer):
         self._own_groups = True
         self._share()
         self.samples, self.units, self.on_nonfinite = samples, units, on_nonfinite
+        self.schedule: Schedule | Callable[[Any], Any]
         self._follows_lr = isinstance(schedule, str)
-        self.schedule = (
-            _constant_radius(schedule, t1, (t_end, gamma, eta, total_steps))
-            if isinstance(schedule, str)
-            else choose_schedule(
+        if isinstance(schedule, str):
+            self.schedule, self.floor = _constant_radius(schedule, t1, (t_end, gamma, eta, total_steps)), 0.0
+        else:
+            self.schedule, self.floor = choose_schedule(
                 t1=t1,
                 t_end=t_end,
                 gamma=gamma,
@@ -76,10 +77,8 @@ class Homotopy(Optimizer):
                 total_steps=total_steps,
                 schedule=schedule,
                 provides=self.provides,
-                last_part=self.last_part,
+                zeroth_order=self.zeroth_order,
             )
-        )
-        self.floor = 0.0 if t_end is None else float(t_end)
         self.process_group = _process_group(process_group)
         self.seed = _agreed_seed(seed, self.process_group)
         self.steps = 0
@@ -92,8 +91,7 @@ class Homotopy(Optimizer):
         """The schedule if it is a part of slgh. The check of its protocol is slow."""
         if isinstance(self.schedule, Schedule):
             first_t = self.schedule.t1
-            if first_t is None:
-                raise checks.ArgumentValueError("`schedule` needs `t1`, the first smoothing radius.")
+            assert first_t is not None
             self._t = float(first_t)
             self._leaves = self.schedule.init(np.array([self._t]), np.array([self.floor]), np)
         else:
@@ -132,7 +130,7 @@ class Homotopy(Optimizer):
         self._group_of = [g for _, g in listed]
         self._noise = ParameterNoise(self._parameters)
         known = getattr(self, "_scales", [])
-        self._scales: list[float] = known + _layer_scales(self._parameters, self.units)[len(known) :]
+        self._scales: list[float] = known + _weight_scales(self._parameters, self.units)[len(known) :]
         rates = getattr(self, "_first_rates", [])
         self._first_rates: list[float] = rates + [
             float(g["lr"]) if "lr" in g else 1.0 for g in self.param_groups[len(rates) :]
@@ -276,15 +274,17 @@ def _constant_radius(schedule: str, t1: float | None, others: tuple[float | None
     return Constant(t1=t1)
 
 
-def _layer_scales(parameters: list[Tensor], units: str) -> list[float]:
-    """Return the root mean square of each parameter, and for parameters that are all zero, that of all; or ones."""
+def _weight_scales(parameters: list[Tensor], units: str) -> list[float]:
+    """Return w of each parameter in these units."""
     if units == "absolute":
         return [1.0] * len(parameters)
     squares = [float(p.detach().double().square().sum()) if p.numel() else 0.0 for p in parameters]
-    overall = math.sqrt(sum(squares) / max(1, sum(p.numel() for p in parameters)))
+    overall = math.sqrt(sum(squares) / max(1, sum(p.numel() for p in parameters))) or 1.0
     if not math.isfinite(overall):
         raise checks.ArgumentValueError("A parameter is not finite. Initialize the model before the optimizer.")
-    return [math.sqrt(s / p.numel()) if s else overall or 1.0 for s, p in zip(squares, parameters, strict=True)]
+    if units == "model":
+        return [overall] * len(parameters)
+    return [math.sqrt(s / p.numel()) if s else overall for s, p in zip(squares, parameters, strict=True)]
 
 
 def _process_group(given: Any) -> Any:

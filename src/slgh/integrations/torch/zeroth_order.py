@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from slgh import checks
-from slgh.integrations.radius import ZEROTH_ORDER_LAST_PART
 from slgh.integrations.torch.homotopy import Homotopy, to_number
 from slgh.integrations.torch.noise import noise_key
 from slgh.protocols import Schedule
@@ -59,8 +58,9 @@ class ZOSLGH(Homotopy):
     samples
         M, the number of pairs per step, 1 by default. Each costs two forward passes.
     units
-        "layer", the default: w is the root mean square of each parameter at the start, so that t is relative to the
-        weights. For a parameter that is all zero, it is the root mean square of all parameters. "absolute": w = 1.
+        "model", the default: w is the root mean square of all parameters at the start, so that t is relative to the
+        weights. "layer": w is that of each parameter. Unequal w make the noise of :math:`g_k` larger, unless the base
+        optimizer scales each parameter, as Adam does. "absolute": w = 1.
     restore
         How x comes back. "arithmetic": by subtracting the noise, which needs no copy and leaves rounding errors.
         "exact": from a copy of the parameters, bit for bit. None, the default: "exact" for 16-bit parameters, else
@@ -83,7 +83,7 @@ class ZOSLGH(Homotopy):
     Malladi, Gao, Nichani, Damian, Lee, Chen, Arora. Fine-tuning language models with just forward passes. NeurIPS 2023.
     """
 
-    last_part = ZEROTH_ORDER_LAST_PART
+    zeroth_order = True
     provides = frozenset({"f", "F", "trace", "slope"})
 
     def __init__(
@@ -97,7 +97,7 @@ class ZOSLGH(Homotopy):
         eta: float | None = None,
         schedule: Schedule | Callable[[Any], Any] | str | None = None,
         samples: int = 1,
-        units: str = "layer",
+        units: str = "model",
         restore: str | None = None,
         same_randomness: bool = True,
         on_nonfinite: str = "skip",
@@ -119,8 +119,6 @@ class ZOSLGH(Homotopy):
             seed=seed,
             process_group=process_group,
         )
-        if self.floor == 0 and self._needs & {"trace", "slope"}:
-            raise checks.ArgumentValueError("`t_end` must be above 0 with `eta`: t may fall to it at once.")
         self.same_randomness = same_randomness
         self._checked = False
 
