@@ -259,6 +259,12 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         path_of(run_himmelblau(history="full"))
 
 
+def test_a_run_without_iterations_has_nothing_to_draw() -> None:
+    result = slgh.minimize(np.sum, np.ones(3), max_evals=1, history="x")
+    with pytest.raises(ValueError, match=r"has no iterations to draw.*max_evals.*Raise the limit"):
+        slgh.plot(result)
+
+
 def test_values_that_are_not_finite_are_left_out() -> None:
     def wall(x: Any) -> float:
         return float((x[0] - 1) ** 2) if x[0] > 0 else np.nan

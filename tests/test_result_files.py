@@ -280,6 +280,17 @@ def test_the_frame_of_a_run_without_history_is_empty() -> None:
     assert {"iteration", "fun", "t"} <= set(frame.columns)
 
 
+@pytest.mark.parametrize("method", ["auto", "zoslgh_r"])
+def test_the_frame_of_a_run_without_iterations_has_its_columns(method: str) -> None:
+    pytest.importorskip("pandas")
+    options: dict[str, Any] = {"step": 0.1, "t1": 1.0} if method == "zoslgh_r" else {}
+    result = slgh.minimize(np.sum, np.ones(3), method=method, max_evals=1, history="x", seed=0, **options)
+    assert result.nit == 0
+    frame = result.to_frame()
+    assert frame.empty
+    assert frame.columns.tolist()[:8] == ["iteration", "nfev", "fun", "t", "fun_best", "x0", "x1", "x2"]
+
+
 def test_a_frame_needs_a_history() -> None:
     pytest.importorskip("pandas")
     with pytest.raises(ValueError, match="needs a history"):

@@ -147,7 +147,7 @@ class Result(OptimizeResult):
                 if own.ndim == 1:
                     columns[name] = own
                 else:
-                    columns |= {f"{name}{i}": each for i, each in enumerate(own.reshape(len(own), -1).T)}
+                    columns |= {f"{name}{i}": each for i, each in enumerate(own.T)}
             frame = pd.DataFrame(columns)
             if batched:
                 frame.insert(0, "problem", b)

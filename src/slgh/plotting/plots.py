@@ -103,12 +103,8 @@ def plot(
         if title is not None:
             figure.suptitle(title)
         return figure
-    record = getattr(result, "history", None)
-    if not isinstance(result, Result) or not record or not len(record["iteration"]):
-        got = "one without" if isinstance(result, Result) else checks.show(result)
-        raise checks.ArgumentValueError(
-            f"`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got {got}."
-        )
+    _refuse_empty(result)
+    record = result.history
     paths = _paths(result) if "x" in record and fun is not None else []
     d = paths[0].x.shape[1] if paths else 0
     with style():
@@ -128,6 +124,21 @@ def plot(
         if title is not None:
             figure.suptitle(title)
     return figure
+
+
+def _refuse_empty(result: Any) -> None:
+    """Raise if there is no Result, or one without a recorded iteration."""
+    record = getattr(result, "history", None)
+    if isinstance(result, Result) and record and not np.any(result.nit):
+        raise checks.ArgumentValueError(
+            f"`result` has no iterations to draw: its run ended before the first one, with the message "
+            f"{result.message!r}. Raise the limit that ended it."
+        )
+    if not isinstance(result, Result) or not record or not len(record["iteration"]):
+        got = "one without" if isinstance(result, Result) else checks.show(result)
+        raise checks.ArgumentValueError(
+            f"`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got {got}."
+        )
 
 
 def _paths(result: Result) -> list[Path]:
