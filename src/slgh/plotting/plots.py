@@ -129,7 +129,7 @@ def plot(
 def _refuse_empty(result: Any) -> None:
     """Raise if there is no Result, or one without a recorded iteration."""
     record = getattr(result, "history", None)
-    if isinstance(result, Result) and record and not np.any(result.nit):
+    if isinstance(result, Result) and record and not np.any(result.get("nit", 1)):
         raise checks.ArgumentValueError(
             f"`result` has no iterations to draw: its run ended before the first one, with the message "
             f"{result.message!r}. Raise the limit that ended it."
