@@ -25,7 +25,7 @@ from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_fo
 from slgh.engine.recorder import Recorder
 from slgh.engine.requests import INTERRUPTED, Advance
 from slgh.engine.run import Run
-from slgh.engine.search_space import TreeFunction, read_space
+from slgh.engine.search_space import TreeFunction, read_space, read_tree_start
 from slgh.engine.shards import Task, divide, run_shards, saved_seed
 from slgh.engine.snapshot import Snapshot, is_begun, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
@@ -126,8 +126,8 @@ def minimize(
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
     start
-        Start in a search space: a tree of values. Parameters that are missing or None start in the middle of their
-        range. None, the default: all parameters do.
+        Start in a search space: a tree of values, or an earlier Result of such a space, whose `x` is the tree.
+        Parameters that are missing or None start in the middle of their range. None, the default: all parameters do.
     starts
         Further points to start from, (k, d), in any array type. They are evaluated together with x0, and count as
         evaluations. The run begins at the lowest of all these points. If max_evals is too small, only the first points
@@ -299,7 +299,7 @@ def minimize(
     )
     if space is not None:
         fun = TreeFunction.of(fun, space)
-        x0, bounds = space.encode_start(start), space.bounds
+        x0, bounds = read_tree_start(space, start), space.bounds
     x0 = choose_start(x0, bounds, batched=batched, starts=starts, known=known)
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
