@@ -404,7 +404,7 @@ class Run:
     def _report(self) -> Generator[Request, Any, Result]:
         """Request the final values, and return the Result."""
         strategy = self.strategy
-        return report(
+        result: Result = yield from report(
             Ending(
                 config=self.config,
                 state=self.state._replace(full=self._with_late(self.state.full)),
@@ -423,6 +423,13 @@ class Run:
                 elapsed=self.elapsed,
             )
         )
+        result.update(nfev=result.nfev - self._unanswered)
+        return result
+
+    @property
+    def _unanswered(self) -> int:
+        """Number of points of closed requests without a value. `nfev` counts them until the run ends."""
+        return 0 if self.arrivals is None else len(self.arrivals.late)
 
     # For the driver.
 
@@ -521,7 +528,8 @@ class Run:
         if self.config.stochastic:
             with np.errstate(all="ignore"):
                 arrays |= {"x": self.config.inside(full.x), "fun": np.full_like(full.t, np.nan)}
-        counted = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        out = 0 if status is Status.RUNNING else self._unanswered
+        counted = self.state._replace(nfev=self.counter.nfev - out, njev=self.counter.njev)
         return self.recorder.interim(counted, arrays, status, message=status.message)
 
     # For a Strategy, which runs a single problem.
