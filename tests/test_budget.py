@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import slgh
-from cases import CASES, fun, grad, noting, starts
+from cases import CASES, assert_same, fun, grad, noting, starts
+from slgh.engine import run as run_module
 
 
 @given(
@@ -84,6 +86,100 @@ def test_max_seconds_stops_in_time() -> None:
     result = CASES["zoslgh_r"].run(starts(1)[0], fun=slow, vectorized=False, max_iter=None, max_seconds=0.2)
     assert result.status == slgh.Status.MAX_SECONDS
     assert time.monotonic() - start < 2
+
+
+class Seconds:
+    """A clock on which each evaluation takes a second, and the bowl that it evaluates."""
+
+    def __init__(self) -> None:
+        self.now, self.values, self.points = 0.0, list[float](), list[Any]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def bowl(self, x: Any, *rest: Any) -> float:
+        self.now += 1
+        self.points.append(np.array(x))
+        self.values.append(float(np.sum((np.asarray(x) - 0.3) ** 2)))
+        return self.values[-1]
+
+    def slope(self, x: Any, *rest: Any) -> Any:
+        self.now += 1
+        return 2 * (np.asarray(x) - 0.3)
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    clock = Seconds()
+    monkeypatch.setattr(run_module, "time", clock)
+    return clock
+
+
+TUNED: dict[str, Any] = {"step": 0.1, "t1": 0.5, "samples": 20}
+
+
+@pytest.mark.parametrize(
+    ("options", "final"),
+    [
+        ({}, 0),  # the landscape check
+        ({"starts": np.linspace(0, 1, 60).reshape(20, 3)}, 0),
+        ({"starts": np.linspace(0, 1, 60).reshape(20, 3), "cache": True}, 0),
+        ({"phases": ("homotopy",), "samples": 20}, 0),
+        ({"method": "scale_free", "samples": 20}, 1),
+        ({"method": "zoslgh_r", **TUNED}, 1),
+        ({"method": "zosvrg", "sample_xi": 30, **TUNED}, 20),
+        ({"max_evals": 60, "bounds": [(-2, 2)] * 3, "parallel": 8}, 0),
+    ],
+)
+def test_max_seconds_is_checked_between_evaluations(options: dict[str, Any], final: int, seconds: Seconds) -> None:
+    """`final` is the number of evaluations at the solution after the limit."""
+    arguments: dict[str, Any] = {"max_evals": 5000, "seed": 0, **options}
+    result = slgh.minimize(seconds.bowl, np.ones(3), max_seconds=6.5, **arguments)
+    assert result.status == slgh.Status.MAX_SECONDS
+    assert len(seconds.values) == result.nfev == 7 + final
+    if result.method.reports == "best":
+        assert result.fun == result.fun_best == min(seconds.values)
+        np.testing.assert_array_equal(result.x, seconds.points[int(np.argmin(seconds.values))])
+    elif "sample_xi" not in options:
+        assert (result.nit, result.fun) == (0, seconds.values[-1])
+        assert result.fun_best == min(seconds.values)
+
+
+def test_max_seconds_is_checked_between_gradients(seconds: Seconds) -> None:
+    options: dict[str, Any] = {"method": "slgh_r", "grad": seconds.slope, **TUNED, "max_iter": 100}
+    result = slgh.minimize(seconds.bowl, np.ones(3), max_seconds=6.5, **options)
+    assert result.status == slgh.Status.MAX_SECONDS
+    assert seconds.now == result.nfev + result.njev == 7 + 1
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.5])
+def test_a_result_has_a_value_however_short_the_time(limit: float, seconds: Seconds) -> None:
+    result = slgh.minimize(seconds.bowl, np.ones(3), max_evals=100, max_seconds=limit, starts=np.zeros((4, 3)), seed=0)
+    assert (result.status, result.nfev, result.fun) == (slgh.Status.MAX_SECONDS, 1, seconds.values[0])
+
+
+def test_a_batch_ends_between_evaluations_and_has_a_value_per_problem(seconds: Seconds) -> None:
+    x0 = np.linspace(-1, 1, 12).reshape(4, 3)
+    options: dict[str, Any] = {"method": "zoslgh_r", "batched": True, "max_iter": 100, **TUNED}
+    result = slgh.minimize(seconds.bowl, x0, max_seconds=30.5, **options)
+    assert (result.status == slgh.Status.MAX_SECONDS).all()
+    assert len(seconds.values) == 31 + 4
+    assert result.fun.tolist() == seconds.values[-4:]
+    lowest = [min(own) for own in (seconds.values[:21], seconds.values[21:31])]
+    assert (result.fun_best[:2] <= lowest).all(), "values of the iteration that was cut count"
+
+
+@pytest.mark.parametrize("at", [3, 17, 40, 100])
+def test_a_run_cut_within_an_iteration_is_continued_bit_for_bit(at: int, seconds: Seconds, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"max_evals": 400, "seed": 0, "starts": np.linspace(0, 1, 12).reshape(4, 3)}
+    whole = slgh.minimize(seconds.bowl, np.ones(3), **arguments)
+    seconds.values.clear()
+    file = tmp_path / "run.npz"
+    cut = slgh.minimize(seconds.bowl, np.ones(3), max_seconds=at, checkpoint=file, **arguments)
+    assert (cut.status, cut.nfev) == (slgh.Status.MAX_SECONDS, at)
+    continued = slgh.minimize(seconds.bowl, np.ones(3), checkpoint=file, **arguments)
+    assert_same(continued, whole)
+    assert len(seconds.values) == whole.nfev, "no point is evaluated twice"
 
 
 def test_the_target_is_kept_to() -> None:

@@ -247,6 +247,13 @@ BAD = {
         ["x**2", "--x0", "1", "--bounds", "2:0"],
         "--bounds must have low <= high, got 2:0 for x.",
     ),
+    "x0 missing and a bound infinite": (
+        ["x**2 + y", "--bounds", "0:2,0:"],
+        "Pass for example --x0 1,1, or finite --bounds, whose middle is the start.",
+    ),
+    "x0 missing and too many bounds": (["x**2 + y", "--bounds", "0:2,0:2,0:2"], "per variable (expected 2); got 3"),
+    "x0 missing and no number of variables": (["--fun", "mine:sphere", "--bounds", "0:2"], "--d or --x0 is missing"),
+    "x0 missing and bounds the wrong way round": (["x**2 + y", "--bounds", "0:2,3:1"], "got 3:1 for y."),
     "x0 outside the bounds": (
         ["x**2 + y", "--x0", "1,3", "--bounds", "0:2"],
         "--x0 must lie within --bounds, 0:2 for y; got 3.",
@@ -532,6 +539,25 @@ def test_the_last_command_repeats_a_run_whose_seed_was_drawn() -> None:
 def test_two_runs_without_a_seed_differ() -> None:
     seeds = {minimize("ackley", "--max-evals", "50")["seed"] for _ in range(2)}
     assert len(seeds) == 2
+
+
+@pytest.mark.parametrize(
+    ("problem", "x0"),
+    [
+        (["x**4 - 3*x**2 + x*y + y**2", "--bounds", "-3:2"], [-0.5, -0.5]),
+        (["x**4 - 3*x**2 + x*y + y**2", "--bounds", "-3:2,0:1"], [-0.5, 0.5]),
+        (["sum(x[i]**2 for i in range(d))", "--bounds", "-3:2,0:1,0:1"], [-0.5, 0.5, 0.5]),
+        (["--fun", "mine:sphere", "--bounds", "-3:2,0:1"], [-0.5, 0.5]),
+        (["--fun", "mine:sphere", "--bounds", "-3:2", "--d", "3"], [-0.5] * 3),
+        (["ackley", "--bounds", "-9:6"], [5.0, 5.0]),
+    ],
+)
+def test_without_x0_the_start_is_the_middle_of_the_bounds(problem: list[str], x0: list[float]) -> None:
+    options = ["--max-evals", "40", "--seed", "1"]
+    found = minimize(*problem, *options)
+    assert found["x0"] == x0
+    given = minimize(*problem, "--x0", ",".join(map(str, x0)), *options)
+    assert (found["x"], found["fun"]) == (given["x"], given["fun"])
 
 
 def test_a_formula_may_begin_with_a_minus_and_a_start_have_spaces() -> None:

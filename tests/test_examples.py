@@ -77,7 +77,7 @@ NEEDS = {
 }
 """Packages of examples that need more than the tests."""
 
-SHORT = {"imagenet_attack": ["--queries", "60"], "pendulum_policy": ["60"]}
+SHORT = {"imagenet_attack": ["--queries", "60"], "pendulum_policy": ["60", "1"], "tune_scikit_learn": ["6", "1"]}
 """Arguments of examples that take minutes."""
 
 

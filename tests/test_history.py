@@ -48,6 +48,16 @@ def test_history_can_be_off(off: object) -> None:
     assert len(CASE.run(starts(1)[0], history=off).history["fun"]) == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"batched": True}, {"batched": True, "batch_size": 2}])
+def test_a_history_without_iterations_has_the_shapes_of_its_columns(options: dict[str, Any]) -> None:
+    x0 = starts(3) if options else starts(1)[0]
+    empty, filled = (CASE.run(x0, max_seconds=n, history="x", **options).history for n in (0.0, 100.0))
+    assert {name: column.shape[1:] for name, column in empty.items()} == {
+        name: column.shape[1:] for name, column in filled.items()
+    }
+    assert {len(column) for column in empty.values()} == {0}
+
+
 def test_problems_that_have_ended_repeat_their_last_row() -> None:
     free = CASE.run(starts(4), batched=True)
     target = float(np.median(free.fun_best)) + 1e-9

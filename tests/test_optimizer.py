@@ -36,6 +36,19 @@ def test_a_batch_is_asked_for_at_once(case: Case) -> None:
     assert_same(drive(opt), case.run(starts(4), batched=True, target=target))
 
 
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("zoslgh_r", {"samples": 7}), ("scale_free", {"samples": 4}), ("scale_free", {"parallel": 8})],
+)
+def test_an_iteration_fills_eight_workers(method: str, options: dict[str, Any]) -> None:
+    """The numbers of samples are those that the page on methods recommends."""
+    parameters: dict[str, Any] = {"step": 0.1, "t1": 1.0} if method == "zoslgh_r" else {}
+    opt = slgh.Optimizer(np.ones(3), method=method, seed=0, max_evals=400, **parameters, **options)
+    if len(opt.ask()) == 1:  # the start
+        opt.tell(opt.ask(), [3.0])
+    assert len(opt.ask()) == 8
+
+
 def test_asking_twice_gives_the_same_points() -> None:
     opt = make()
     np.testing.assert_array_equal(opt.ask(), opt.ask())

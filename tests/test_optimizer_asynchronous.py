@@ -371,6 +371,23 @@ def test_a_value_in_time_that_reaches_the_target_does_not_wait_for_late_ones(opt
     assert opt.stop()
     assert opt.result.status == slgh.Status.TARGET
     assert opt.result.fun == -60.0
+    assert opt.result.nfev == 1 + 11 + 12, "the point in flight has no value"
+    assert pickled(opt).result.nfev == 24
+
+
+def test_an_exception_in_the_callback_leaves_the_number_of_values() -> None:
+    def fails(intermediate_result: slgh.Result) -> None:
+        if intermediate_result.nit == 2:
+            raise KeyError("callback")
+
+    opt = at_a_homotopy(callback=fails)
+    first = opt.ask(12)
+    opt.tell(first[:11], waves(first[:11]))
+    second = opt.ask(12)
+    with pytest.raises(KeyError):
+        opt.tell(second, waves(second))
+    assert opt.result.status == slgh.Status.FAILED
+    assert opt.result.nfev == 1 + 11 + 12
 
 
 def test_a_failed_late_evaluation_is_told_as_nan() -> None:

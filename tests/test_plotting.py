@@ -38,6 +38,7 @@ from slgh.plotting.style import (
     style,
 )
 from slgh.plotting.table import Table
+from slgh.space import Array, Boolean, Categorical, Float, Integer, Ordinal, Space
 
 matplotlib.use("Agg")
 
@@ -257,6 +258,62 @@ def test_what_cannot_be_drawn_is_refused() -> None:
             slgh.plot(other)
     with pytest.raises(ValueError, match='history="x"'):
         path_of(run_himmelblau(history="full"))
+
+
+def test_a_run_without_iterations_has_nothing_to_draw() -> None:
+    result = slgh.minimize(np.sum, np.ones(3), max_evals=1, history="x")
+    with pytest.raises(ValueError, match=r"has no iterations to draw.*max_evals.*Raise the limit"):
+        slgh.plot(result)
+
+
+SPACE: dict[str, Any] = {
+    "rate": Float(1e-4, 1.0, log=True),
+    "net": [Integer(1, 8), {"act": Categorical(["relu", "tanh"]), "units": Ordinal([16, 32])}],
+    "bias": Boolean(),
+    "weights": Array(2, -1.0, 1.0),
+}
+
+
+def cost(p: Any) -> float:
+    misfit = float(np.log10(p["rate"]) + 2) ** 2 + (p["net"][0] - 3) ** 2 + np.sum((p["weights"] - 0.5) ** 2)
+    return float(misfit + (p["net"][1]["act"] == "relu"))
+
+
+@pytest.mark.parametrize("options", [{"max_evals": 60}, {"method": "zoslgh_r", "t1": 0.3, "step": 0.1, "max_iter": 9}])
+def test_the_parameters_of_a_space_are_drawn_over_the_evaluations(options: dict[str, Any]) -> None:
+    result = slgh.minimize(cost, SPACE, seed=0, history="x", **options)
+    space, lowest = Space(SPACE), int(np.argmin(result.history["fun"]))
+    figure = slgh.plot(result, SPACE)
+    panels = {ax.get_title(): ax for ax in figure.axes if ax.get_title()}
+    assert list(panels) == space.names
+    assert len(figure.axes) == len(panels) + 2, "and f and t"
+    dots, line = panels["rate"].lines
+    decoded = [space.decode(z) for z in result.history["x"]]
+    assert_allclose(np.asarray(dots.get_ydata()), [p["rate"] for p in decoded])
+    assert np.asarray(line.get_ydata())[-1] == decoded[lowest]["rate"]
+    assert_allclose(np.asarray(line.get_xdata()), result.history["nfev"])
+    assert panels["rate"].get_yscale() == "log"
+    assert [label.get_text() for label in panels["net[1].act"].get_yticklabels()] == ["relu", "tanh"]
+    assert len(panels["weights"].lines) == 4, "dots and a line per element"
+
+
+def test_a_function_of_trees_cannot_be_drawn() -> None:
+    result = slgh.minimize(cost, SPACE, max_evals=20, seed=0, history="x")
+    with pytest.raises(TypeError, match="Pass the space in its place"):
+        slgh.plot(result, cost)
+    assert len(slgh.plot(result).axes) == 2
+    with pytest.raises(ValueError, match=r"in the space that is drawn.* variables is 1; got one with 8\."):
+        slgh.plot(result, {"a": Float(0, 1)})
+    with pytest.raises(ValueError, match="got one without a search space"):
+        slgh.plot(run_himmelblau(), SPACE)
+    with pytest.raises(ValueError, match='Pass history="x"'):
+        slgh.plot(slgh.minimize(cost, SPACE, max_evals=20, seed=0), SPACE)
+
+
+def test_a_space_of_many_parameters_is_drawn_in_part() -> None:
+    many = [Integer(1, 100 + i) for i in range(20)]
+    result = slgh.minimize(lambda p: float(sum(p)), many, max_evals=40, seed=0, history="x")
+    assert len(slgh.plot(result, many).axes) == 12 + 2
 
 
 def test_values_that_are_not_finite_are_left_out() -> None:

@@ -20,7 +20,7 @@ from slgh.engine import checkpoint
 from slgh.oracles import Forward
 from slgh.result import Phase
 from slgh.result_files import SavedMethod
-from slgh.space import Boolean, Categorical, Float, Integer
+from slgh.space import Boolean, Categorical, Float, Integer, Space
 
 
 def same(a: Any, b: Any) -> bool:
@@ -82,6 +82,18 @@ def test_trees_of_values_come_back(tmp_path: Path) -> None:
     assert loaded.x.keys() == space.keys()
 
 
+def test_an_object_among_the_choices_of_a_space_is_named(tmp_path: Path) -> None:
+    """The error names the parameter. The relaxed solution and names instead of objects can be saved."""
+    space = {"rate": Float(0.0, 1.0), "net": [Integer(1, 4), {"act": Categorical([np.tanh, np.sin])}]}
+    result = slgh.minimize(lambda p: p["rate"], space, max_evals=10, seed=0)
+    words = r"`net\[1\].act` of its search space must be .*, got ufunc <ufunc '(tanh|sin)'>. Use names as choices"
+    with pytest.raises(TypeError, match=words):
+        result.save(tmp_path / "result.npz")
+    assert Space(space).decode(result.z) == result.x
+    named = {"act": Categorical(["tanh", "sin"])}
+    saved(slgh.minimize(lambda p: float(getattr(np, p["act"])(1.0)), named, max_evals=10, seed=0), tmp_path)
+
+
 def test_the_result_of_a_run_that_has_not_ended_can_be_saved(tmp_path: Path) -> None:
     opt = slgh.Optimizer([1.0, 2.0], max_evals=100, seed=0)
     for _ in range(2):
@@ -122,7 +134,7 @@ def test_an_entry_that_no_file_can_hold_is_an_error_and_leaves_the_old_file(tmp_
     saved(result, tmp_path)
     before = (tmp_path / "result.npz").read_bytes()
     result["model"] = object()
-    with pytest.raises(TypeError, match="object"):
+    with pytest.raises(TypeError, match=r"its entry `model` must be .*, got object.*Remove the entry"):
         result.save(tmp_path / "result.npz")
     assert (tmp_path / "result.npz").read_bytes() == before
     assert os.listdir(tmp_path) == ["result.npz"]
@@ -278,6 +290,17 @@ def test_the_frame_of_a_run_without_history_is_empty() -> None:
     frame = auto(history=0).to_frame()
     assert frame.empty
     assert {"iteration", "fun", "t"} <= set(frame.columns)
+
+
+@pytest.mark.parametrize("method", ["auto", "zoslgh_r"])
+def test_the_frame_of_a_run_without_iterations_has_its_columns(method: str) -> None:
+    pytest.importorskip("pandas")
+    options: dict[str, Any] = {"step": 0.1, "t1": 1.0} if method == "zoslgh_r" else {}
+    result = slgh.minimize(np.sum, np.ones(3), method=method, max_evals=1, history="x", seed=0, **options)
+    assert result.nit == 0
+    frame = result.to_frame()
+    assert frame.empty
+    assert frame.columns.tolist()[:8] == ["iteration", "nfev", "fun", "t", "fun_best", "x0", "x1", "x2"]
 
 
 def test_a_frame_needs_a_history() -> None:

@@ -210,10 +210,30 @@ def test_a_start_needs_a_space() -> None:
 
 def test_a_result_of_a_space_is_no_point_of_arrays() -> None:
     result = slgh.minimize(lambda values: values["a"], {"a": Float(0, 1)}, max_evals=3, seed=0)
-    with pytest.raises(ArgumentError, match=r"Pass the space as `x0`, and `result\.x` as `start`"):
+    with pytest.raises(ArgumentError, match=r"Pass the space as `x0`, and the result as `start`"):
         slgh.minimize(lambda x: 0.0, result, max_evals=3)
     with pytest.raises(ArgumentError, match="`known` is the result of a search space"):
         slgh.minimize(lambda x: 0.0, [1.0], known=result, max_evals=3)
+
+
+def test_a_result_is_a_start() -> None:
+    first = slgh.minimize(loss, TREE, max_evals=30, seed=0)
+    given: dict[str, Any] = {"max_evals": 30, "seed": 1, "history": "x"}
+    from_result = slgh.minimize(loss, TREE, start=first, **given)
+    from_tree = slgh.minimize(loss, TREE, start=first.x, **given)
+    assert from_result.fun == from_tree.fun <= first.fun
+    np.testing.assert_array_equal(from_result.history["x"], from_tree.history["x"])
+    opt = slgh.Optimizer(TREE, start=first, max_evals=30, seed=1)
+    assert Space(TREE).key(opt.ask()[0]) == Space(TREE).key(first.x)
+
+
+def test_only_a_result_of_a_space_is_a_start() -> None:
+    other = slgh.minimize(np.sum, [1.0], max_evals=3, seed=0)
+    with pytest.raises(ArgumentError, match=r"`start` must be the result of a search space.*Pass a tree"):
+        slgh.minimize(loss, TREE, start=other, max_evals=3)
+    foreign = slgh.minimize(lambda values: values["a"], {"a": Float(0, 1)}, max_evals=3, seed=0)
+    with pytest.raises(ArgumentError, match="`start` has no name 'a'"):
+        slgh.minimize(loss, TREE, start=foreign, max_evals=3)
 
 
 def test_encode_needs_all_names() -> None:

@@ -23,9 +23,9 @@ from slgh.engine.executors import check_time_limit, is_parallel, open_workers, s
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.objective import Objective, Pointwise, Vectorized, is_closed_form, read_functions, refuse_functions
 from slgh.engine.recorder import Recorder
-from slgh.engine.requests import INTERRUPTED, Advance
+from slgh.engine.requests import EXPIRED, INTERRUPTED, Advance, OutOfTime
 from slgh.engine.run import Run
-from slgh.engine.search_space import TreeFunction, read_space
+from slgh.engine.search_space import TreeFunction, read_space, read_tree_start
 from slgh.engine.shards import Task, divide, run_shards, saved_seed
 from slgh.engine.snapshot import Snapshot, is_begun, open_checkpoint
 from slgh.method import Method, ObjectiveTraits
@@ -126,8 +126,8 @@ def minimize(
         A scipy Bounds, or d pairs (low, high). fun is never evaluated outside: points are reflected into the box. None
         by default.
     start
-        Start in a search space: a tree of values. Parameters that are missing or None start in the middle of their
-        range. None, the default: all parameters do.
+        Start in a search space: a tree of values, or an earlier Result of such a space, whose `x` is the tree.
+        Parameters that are missing or None start in the middle of their range. None, the default: all parameters do.
     starts
         Further points to start from, (k, d), in any array type. They are evaluated together with x0, and count as
         evaluations. The run begins at the lowest of all these points. If max_evals is too small, only the first points
@@ -152,7 +152,9 @@ def minimize(
         True if x0 holds B problems. They are independent: each has its own noise, stop and result. False by default.
     max_evals, max_iter, max_seconds
         Limits per problem: evaluations of fun and grad together, iterations, and seconds. An iteration that would
-        exceed a limit is not started. The seconds do not include the compilation of a loop, once per function. If all
+        exceed a limit is not started. The seconds are also checked before each evaluation if fun takes one point and
+        slgh calls it in this process. A running evaluation is never interrupted, and f at the solution may be evaluated
+        after the limit. The seconds do not include the compilation of a loop, once per function. If all
         are None, the default is 10,000 iterations. "auto" and "scale_free" plan for the number of evaluations. If
         neither max_evals nor max_iter is given, they use max_evals = 1000 + 200 d, even if max_seconds is given.
     max_seconds_per_eval
@@ -299,7 +301,7 @@ def minimize(
     )
     if space is not None:
         fun = TreeFunction.of(fun, space)
-        x0, bounds = space.encode_start(start), space.bounds
+        x0, bounds = read_tree_start(space, start), space.bounds
     x0 = choose_start(x0, bounds, batched=batched, starts=starts, known=known)
     backend = backend_of(x0)
     extra = args if isinstance(args, tuple) else (args,)
@@ -462,7 +464,12 @@ def _answer_requests(
     """Answer requests until the run ends. The user's code sees its own handling of floating-point errors."""
     config, requests = run.config, run.requests()
     objective = Objective(
-        functions, backend=config.backend, data=config.data, raise_nonfinite=config.raise_nonfinite, cache=cache
+        functions,
+        backend=config.backend,
+        data=config.data,
+        raise_nonfinite=config.raise_nonfinite,
+        cache=cache,
+        expired=None if config.limits.max_seconds is None else run.out_of_time,
     )
     answer: Any = None
     try:
@@ -482,6 +489,9 @@ def _answer_requests(
                 else:
                     answer = objective(request)
                     interrupts.leave_user_code()
+            except OutOfTime:
+                interrupts.leave_user_code()
+                answer = EXPIRED
             except KeyboardInterrupt:
                 interrupts.clear()
                 if interrupts.nested:

@@ -16,7 +16,7 @@ from slgh.engine.bad_values import BadValuePolicy, mark_bad
 from slgh.engine.checkpoint import Checkpoint, refuse_damaged
 from slgh.engine.interrupts import Interrupts
 from slgh.engine.requests import REACHED, Evaluate
-from slgh.engine.search_space import read_space
+from slgh.engine.search_space import read_space, read_tree_start
 from slgh.engine.snapshot import Snapshot, read_meta
 from slgh.engine.termination import Status
 from slgh.method import Method, ObjectiveTraits
@@ -111,7 +111,7 @@ class Optimizer:
                 "`asynchronous` is not possible with a search space. Leave it out, or pass bounds."
             )
         if space is not None:
-            x0, bounds = space.encode_start(start), space.bounds
+            x0, bounds = read_tree_start(space, start), space.bounds
         arguments = Arguments(
             x0=choose_start(x0, bounds, batched=batched, starts=starts, known=known),
             method=method,

@@ -74,7 +74,8 @@ class Result(OptimizeResult):
         Last smoothing radius.
     nit, nfev, njev, nrejected
         Numbers of iterations, of evaluations of f (and F), of evaluations of gradients and derivatives, and of samples
-        dropped because they were not finite.
+        dropped because they were not finite. In an asynchronous run, points of closed iterations count as soon as they
+        are asked for. After its end, `nfev` is the number of points with a value.
     maxcv
         With `constraints`, the largest violation at x, as in SciPy's COBYQA. 0 if x meets them all.
     ncached
@@ -147,7 +148,7 @@ class Result(OptimizeResult):
                 if own.ndim == 1:
                     columns[name] = own
                 else:
-                    columns |= {f"{name}{i}": each for i, each in enumerate(own.reshape(len(own), -1).T)}
+                    columns |= {f"{name}{i}": each for i, each in enumerate(own.T)}
             frame = pd.DataFrame(columns)
             if batched:
                 frame.insert(0, "problem", b)

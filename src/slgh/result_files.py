@@ -17,6 +17,7 @@ import numpy as np
 
 from slgh import checks
 from slgh.engine.checkpoint import Arrays, read_archive, refuse_damaged, resolve, write_archive
+from slgh.engine.search_space import POINTS
 from slgh.engine.termination import Status
 from slgh.method import SLOTS, Method
 from slgh.result import Minima, Phase
@@ -53,7 +54,7 @@ class SavedMethod:
 def save_entries(path: str | os.PathLike[str], entries: dict[str, Any]) -> None:
     """Write the entries of a Result to a file, which is replaced atomically."""
     real, arrays = resolve(path, "path"), dict[str, Any]()
-    header = {"slgh_result": VERSION, "entries": {name: _encode(value, arrays) for name, value in entries.items()}}
+    header = {"slgh_result": VERSION, "entries": _encode_entries(entries, arrays)}
     try:
         write_archive(real, header, arrays)
     except OSError as error:
@@ -101,8 +102,39 @@ def _check(entries: dict[str, Any]) -> None:
         raise ValueError(f"its {wrong[0]} is invalid")
 
 
-def _encode(value: Any, arrays: Arrays) -> Any:
-    """Return a value in the form of JSON, and add its arrays to `arrays`."""
+class _Unsaveable(Exception):
+    """Raised for a value that no file can hold."""
+
+    def __init__(self, value: Any, path: str) -> None:
+        self.value = value
+        self.path = path
+        """Place of the value in its entry, in the form of the names of a search space: "net.act", "layers[0]"."""
+
+
+def _encode_entries(entries: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    """Return the entries in the form of JSON. Raise if one of them has a value that no file can hold."""
+    encoded = {}
+    for name, value in entries.items():
+        try:
+            encoded[name] = _encode(value, arrays)
+        except _Unsaveable as found:
+            shown = checks.show(found.value)
+            if "z" in entries and name in (*POINTS, "minima"):
+                raise checks.ArgumentTypeError(
+                    f"The Result cannot be saved: `{found.path or 'x'}` of its search space must be a number, text, "
+                    f"None or an array of numbers, got {shown}. Use names as choices, such as "
+                    'Categorical(["relu", "tanh"]), and let fun look the objects up. Or save `result.z`, and '
+                    "restore x with Space(tree).decode(z)."
+                ) from None
+            raise checks.ArgumentTypeError(
+                f"The Result cannot be saved: its entry `{name}` must be numbers, text or arrays of numbers, got "
+                f"{shown}. Remove the entry, or convert it."
+            ) from None
+    return encoded
+
+
+def _encode(value: Any, arrays: Arrays, path: str = "") -> Any:
+    """Return a value in the form of JSON, and add its arrays to `arrays`. `path` is its place in its entry."""
     if isinstance(value, Status):
         return {"status": value.value}
     if isinstance(value, np.generic):
@@ -115,25 +147,24 @@ def _encode(value: Any, arrays: Arrays) -> Any:
     if isinstance(value, Phase):
         return {"phase": list(value)}
     if isinstance(value, Minima):
-        return {"minima": [_encode(each, arrays) for each in value]}
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(each, arrays) for each in value]}
-    if isinstance(value, list):
-        return [_encode(each, arrays) for each in value]
+        points = value.points  # trees of a search space, or an array
+        trees = [_encode(each, arrays) for each in points] if isinstance(points, list) else _encode(points, arrays)
+        return {"minima": [trees, _encode(value.values, arrays)]}
+    if isinstance(value, list | tuple):
+        items = [_encode(each, arrays, f"{path}[{i}]") for i, each in enumerate(value)]
+        return items if isinstance(value, list) else {"tuple": items}
     if isinstance(value, dict):
-        return {"dict": {str(name): _encode(each, arrays) for name, each in value.items()}}
-    return {"array": _add(_host(value), arrays)}
+        prefix = f"{path}." if path else ""
+        return {"dict": {str(name): _encode(each, arrays, f"{prefix}{name}") for name, each in value.items()}}
+    return {"array": _add(_host(value, path), arrays)}
 
 
-def _host(value: Any) -> Any:
+def _host(value: Any, path: str) -> Any:
     """Return an array of any library as one of NumPy."""
     detached = value.detach().cpu() if hasattr(value, "detach") else value
     array = np.asarray(detached)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise checks.ArgumentTypeError(
-            f"A Result with an entry {checks.show(value)} cannot be saved. Remove the entry, or convert it to numbers, "
-            "text or arrays of numbers."
-        )
+        raise _Unsaveable(value, path)
     return array
 
 

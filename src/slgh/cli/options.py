@@ -87,7 +87,7 @@ class ProblemOptions(CommonOptions):
     x0: str | None = option(
         "NUMBERS",
         "Start, separated by commas: -3,2. With --d, one number is used for all variables. Test problems have a "
-        "default start.",
+        "default start. Otherwise, the middle of finite --bounds is the default.",
         FUNCTION,
     )
     d: int | None = option("N", "Number of variables.", FUNCTION)

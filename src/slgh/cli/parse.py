@@ -96,8 +96,10 @@ def _suggest_colon(bounds: str) -> str:
     return f" Did you mean --bounds {low:g}:{high:g}?"
 
 
-def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) -> NDArray[np.float64]:
-    """Read x0.
+def read_start(
+    x0: str | None, repeated: int | None, d: int | None, order: str, bounds: str | None = None
+) -> NDArray[np.float64]:
+    """Read x0. Without it, the start is the middle of the bounds if all of them are finite.
 
     `d` is the number of variables of the problem, if known, and `repeated` that of --d. One number is repeated --d
     times. `order` explains the variables in errors.
@@ -108,8 +110,17 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
     if d is not None and repeated is not None and repeated != d:
         fail(f"--d must be {d} here, got {repeated}: {order}.")
     if x0 is None:
+        pairs = [] if bounds is None else _read_pairs(bounds)
+        count = len(pairs) if wanted is None and len(pairs) > 1 else wanted
+        if pairs and count is None:
+            fail(f"--d or --x0 is missing: {order}. Pass for example --d 2, and the start is the middle of --bounds.")
+        if pairs and all(math.isfinite(end) for pair in pairs for end in pair):
+            assert count is not None
+            return np.array([low / 2 + high / 2 for low, high in _repeated(pairs, count)])
         example = ",".join(["1"] * min(wanted or 2, 4)) if (wanted or 2) <= 4 else f"1 --d {wanted}"
-        fail(f"--x0 is missing: {order}. Pass for example --x0 {example}.")
+        fail(
+            f"--x0 is missing: {order}. Pass for example --x0 {example}, or finite --bounds, whose middle is the start."
+        )
     numbers = read_numbers(x0)
     if len(numbers) == 1 and repeated is not None:
         numbers *= repeated
@@ -118,6 +129,32 @@ def read_start(x0: str | None, repeated: int | None, d: int | None, order: str) 
     if not all(map(math.isfinite, numbers)):
         fail(f"--x0 must be finite numbers, got {x0!r}.")
     return np.array(numbers)
+
+
+def _read_pairs(text: str) -> list[tuple[float, float]]:
+    """Read pairs low:high, separated by commas.
+
+    >>> _read_pairs("-1:1,0:")
+    [(-1.0, 1.0), (0.0, inf)]
+    """
+    pairs = []
+    for part in text.split(","):
+        low, colon, high = part.partition(":")
+        try:
+            pairs.append((float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf))
+        except ValueError:
+            colon = ""
+        if not colon:
+            got = f"got {shorten(text, 200)!r}.{_suggest_colon(text)}"
+            fail(f"--bounds must be LOW:HIGH for all variables, or one such pair per variable; {got}")
+    return pairs
+
+
+def _repeated(pairs: list[tuple[float, float]], d: int) -> list[tuple[float, float]]:
+    """Return one pair per variable, for all of which a single one is repeated."""
+    if len(pairs) not in (1, d):
+        fail(f"--bounds must have one pair for all variables, or one per variable (expected {d}); got {len(pairs)}.")
+    return pairs * d if len(pairs) == 1 else pairs
 
 
 def read_bounds(
@@ -133,21 +170,7 @@ def read_bounds(
     """
     if text is None:
         return None
-    d = len(x0)
-    pairs = []
-    for part in text.split(","):
-        low, colon, high = part.partition(":")
-        try:
-            pairs.append((float(low) if low.strip() else -math.inf, float(high) if high.strip() else math.inf))
-        except ValueError:
-            colon = ""
-        if not colon:
-            got = f"got {shorten(text, 200)!r}.{_suggest_colon(text)}"
-            fail(f"--bounds must be LOW:HIGH for all variables, or one such pair per variable; {got}")
-    if len(pairs) == 1:
-        pairs *= d
-    if len(pairs) != d:
-        fail(f"--bounds must have one pair for all variables, or one per variable (expected {d}); got {len(pairs)}.")
+    pairs = _repeated(_read_pairs(text), len(x0))
     for i, ((low_i, high_i), start) in enumerate(zip(pairs, x0.tolist(), strict=True)):
         name = names[i] if names else f"x[{i}]"
         if not low_i <= high_i:

@@ -150,7 +150,8 @@ def _read_function(options: MinimizeOptions) -> GivenProblem:
     refuse(options, "fallback", because=because)
     fun = UserFunction("--fun", name)
     grad = None if options.grad is None else UserFunction("--grad", options.grad)
-    x0 = read_start(options.x0, options.d, None, "the number of variables of a Python function is not known")
+    order = "the number of variables of a Python function is not known"
+    x0 = read_start(options.x0, options.d, None, order, options.bounds)
     about = f"Python function of {len(x0)} variable{'s' * (len(x0) > 1)}"
     if is_closed_form(fun.function):
         refuse(options, *FUNCTION_OPTIONS, because=f"is for a function, and {name} is a closed form. Remove it.")
@@ -203,7 +204,7 @@ def _read_formula(text: str, options: MinimizeOptions) -> GivenProblem:
         order = f"x0 is the start of {vector}[0] to {vector}[{formula.d - 1}]"
     else:
         order = f"x0 is the start of {vector}[0], {vector}[1], ..."
-    x0 = read_start(options.x0, options.d, formula.d, order)
+    x0 = read_start(options.x0, options.d, formula.d, order, options.bounds)
     if len(x0) < formula.least:
         fail(f"--x0 must have {formula.least} or more numbers, got {len(x0)}: {order}.")
     d = None if names else len(x0)

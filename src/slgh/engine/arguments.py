@@ -173,8 +173,8 @@ def _refuse_trees(name: str, result: OptimizeResult) -> None:
     """Raise for the Result of a search space of names: it has no vector x, and does not know its space."""
     if isinstance(result.x, dict):
         raise checks.ArgumentValueError(
-            f"`{name}` is the result of a search space, whose x is a tree. Pass the space as `x0`, and `result.x` as "
-            "`start`."
+            f"`{name}` is the result of a search space, whose x is a tree. Pass the space as `x0`, and the result "
+            "as `start`."
         )
 
 

@@ -40,20 +40,28 @@ class History:
         Number of problems. Problems that have ended repeat their last row.
     watched
         Names of further columns.
+    d
+        Number of variables.
     iterations
         Maximum number of iterations per problem, if problems begin at different times. The stride is then constant,
         and problems begin at its multiples. So all problems are recorded at the same numbers of their own iterations.
     """
 
     def __init__(
-        self, keep: int | str | None, B: int, watched: tuple[str, ...] = (), *, iterations: int | None = None
+        self,
+        keep: int | str | None,
+        B: int,
+        watched: tuple[str, ...] = (),
+        *,
+        d: int = 1,
+        iterations: int | None = None,
     ) -> None:
         if isinstance(keep, str):
             checks.choice("history", keep, ("full", "x"))
         elif keep is not None and keep is not False:
             checks.count("history", keep, 0)
         self.with_x = keep == "x"
-        self.B = B
+        self.B, self.d = B, d
         self.columns = ("fun", "t", "fun_best", *(("x",) if self.with_x else ()), *watched)
         """Names of the columns with an entry per problem."""
         self.limit: float = math.inf
@@ -145,7 +153,11 @@ class History:
         if self.size:
             return self._joined()
         none: Arrays = {"iteration": np.empty(0, int), "nfev": np.empty(0, int)}
-        return none | {name: np.empty((0, self.B)) for name in self.columns}
+        return none | {name: np.empty((0, self.B, *self._entry_shape(name))) for name in self.columns}
+
+    def _entry_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a problem's entry in a row of a column."""
+        return (self.d,) if name == "x" else ()
 
     def per_problem(self, began: NDArray[np.int64], nit: NDArray[np.int64], each: int, before: int) -> Arrays:
         """Return the columns by each problem's own iterations, if problems begin at different times.
@@ -168,7 +180,7 @@ class History:
             np.maximum.at(reached, rows["active"], np.minimum(r, R - 1))
         beyond = iteration[:, None] // self.stride > reached
         for name in self.columns:
-            first = blocks[0][name] if blocks else np.empty(0)
+            first = blocks[0][name] if blocks else np.empty((0, *self._entry_shape(name)))
             column = np.full((R, self.B, *first.shape[1:]), np.nan, first.dtype)
             for rows, r in zip(blocks, own, strict=True):
                 there = (r >= 0) & (r < R)

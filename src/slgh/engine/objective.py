@@ -21,7 +21,7 @@ from slgh.engine.cache import Cache, Key
 from slgh.engine.clusters import Call, Mapper, unpickle_call
 from slgh.engine.constraints import ConstrainedFunction, ConstrainedGradient, Constraints
 from slgh.engine.executors import Workers
-from slgh.engine.requests import Answers, Evaluate
+from slgh.engine.requests import Answers, Evaluate, OutOfTime
 from slgh.engine.timed_workers import TIMED_OUT
 from slgh.protocols import Array, Query
 
@@ -245,11 +245,13 @@ class Pointwise:
         data: tuple[Array, ...],
         answers: Answers | None = None,
         same: Mapping[int, int] = MappingProxyType({}),
+        expired: Callable[[], bool] | None = None,
     ) -> Array:
         """Return values (B, n), or gradients (B, n, d). `data` has the rows (B, ...) of the problems.
 
         Points whose values are in `answers` are not evaluated again. New values are added to it one by one, so that
         they are kept if the function raises. `same` has points that get the value of another point of the query.
+        Without workers, raise OutOfTime before the first evaluation at which `expired` returns True.
         """
         points, xi, backend = query.points, query.xi, self.backend
         B, n, d = points.shape
@@ -278,6 +280,8 @@ class Pointwise:
         with backend.guard_arguments(points):
             if not self._mappers:
                 for j, item in zip(missing, items, strict=True):
+                    if expired is not None and expired():
+                        raise OutOfTime
                     answers.begin(1)
                     answers.receive(j, read(call(item)))
             else:
@@ -332,6 +336,8 @@ class Objective:
         Bad-value policy "raise".
     cache
         Values that are not computed again, None for no cache.
+    expired
+        Returns True if no further evaluation may begin, None if there is no time limit.
     """
 
     def __init__(
@@ -342,9 +348,10 @@ class Objective:
         data: tuple[Array, ...],
         raise_nonfinite: bool,
         cache: Cache | None = None,
+        expired: Callable[[], bool] | None = None,
     ) -> None:
         self.functions, self.backend, self.data = functions, backend, data
-        self.raise_nonfinite, self.cache = raise_nonfinite, cache
+        self.raise_nonfinite, self.cache, self.expired = raise_nonfinite, cache, expired
         # The last request's rows, and their data. The next request mostly has the same array of rows. Requests never
         # change that array, so the identity test in `__call__` is enough.
         self._rows: NDArray[np.intp] | None = None
@@ -360,7 +367,7 @@ class Objective:
             if self.cache is not None:
                 values = self._answer_cached(request, self.cache)
             elif isinstance(self.functions, Pointwise):
-                values = self.functions.answer(query, self._data, answers)
+                values = self.functions.answer(query, self._data, answers, expired=self.expired)
             else:
                 answers.begin(query.points.shape[0] * query.points.shape[1])
                 values = self.functions.answer(query, self._data)
@@ -396,7 +403,7 @@ class Objective:
             answers.begin(len(known))
             for i, value in known.items():
                 answers.receive(i, value)
-            values = functions.answer(query, self._data, answers, same)
+            values = functions.answer(query, self._data, answers, same, self.expired)
             cache.store(keys, (received[i] for i in range(B * n)))
             return values
         answers.begin(B * n)

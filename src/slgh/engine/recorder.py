@@ -62,6 +62,7 @@ class Recorder:
             history,
             B,
             () if watch is None else watch.columns,
+            d=config.x0.shape[1],
             iterations=config.limits.iterations if slotted else None,
         )
         self.position = Position(config.x0, np.full_like(config.t1, np.nan), config.t1)

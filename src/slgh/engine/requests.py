@@ -19,6 +19,14 @@ REACHED: Any = object()
 """Answer to a request of an asynchronous run if a value that arrived late has reached the target."""
 
 
+EXPIRED: Any = object()
+"""Answer to a request during which `max_seconds` have passed."""
+
+
+class OutOfTime(Exception):
+    """Raised between two evaluations of a request if `max_seconds` have passed."""
+
+
 class Evaluate(NamedTuple):
     """Request to evaluate the user's function."""
 

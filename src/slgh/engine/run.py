@@ -29,7 +29,7 @@ from slgh.engine.objective import Pointwise, Vectorized
 from slgh.engine.python_loop import PythonLoop
 from slgh.engine.recorder import Position, Recorder
 from slgh.engine.report import Ending, Solution, report
-from slgh.engine.requests import INTERRUPTED, REACHED, Advance, Answers, Counter, Evaluate, Request
+from slgh.engine.requests import EXPIRED, INTERRUPTED, REACHED, Advance, Answers, Counter, Evaluate, Request
 from slgh.engine.state import RunState, first_state, slices
 from slgh.engine.step import map_leaves
 from slgh.engine.termination import Status, status_after
@@ -44,6 +44,10 @@ logger = logging.getLogger(__name__)
 
 SHOWN_LIMITS = ("max_iter", "max_evals", "max_seconds", "target")
 """Limits that are logged: those of the user."""
+
+
+REASONS = ((INTERRUPTED, Status.INTERRUPTED), (REACHED, Status.TARGET), (EXPIRED, Status.MAX_SECONDS))
+"""Answers that end a run in the middle of an iteration, and the status of the run."""
 
 
 class Strategy(Protocol):
@@ -110,6 +114,8 @@ class Run:
         self.answers, self.counter = Answers(vectors=config.constraints is not None), Counter()
         self.arrivals = Arrivals(d, config.x0.dtype) if config.step.asynchronous else None
         """Log of an asynchronous run, None otherwise."""
+        self._cut: tuple[NDArray[Any], NDArray[Any]] | None = None
+        """Lowest points (B, d) and values (B,) of a request that max_seconds has cut, infinite where there are none."""
         self._reporting = False
         """True once the loop has ended."""
         self.loop: PythonLoop | BlockLoop = PythonLoop(config, self.noise, recorder, self.counter, config.step)
@@ -228,9 +234,12 @@ class Run:
                 answer = replayed
             else:
                 answer = yield Evaluate(query, rows, self.answers)
-                if answer is INTERRUPTED or answer is REACHED:
+                reason = next((status for signal, status in REASONS if answer is signal), None)
+                if reason is not None:
                     self.counter.add(query, self.answers.begun)
-                    self._interrupt(Status.TARGET if answer is REACHED else Status.INTERRUPTED)
+                    if reason is Status.MAX_SECONDS:
+                        self._cut = self._lowest_received(query, rows)
+                    self._interrupt(reason)
                 self.answers.complete(answer)
             self.counter.add(query)
 
@@ -260,12 +269,39 @@ class Run:
         reached = status_after(self.config.limits, value=np.asarray(self.arrivals.f_best)) == Status.TARGET
         return bool(reached) and not self._reporting
 
-    def _with_late(self, full: StepState) -> StepState:
-        """Return the state with the best point, if its value arrived late."""
+    def _with_all_values(self, full: StepState) -> StepState:
+        """Return the state with the best points, also if they belong to no complete iteration."""
         late = self.arrivals
-        if late is None or not late.f_best < full.f_best[0]:
-            return full
-        return full._replace(x_best=late.x_best[None], f_best=np.full_like(full.f_best, late.f_best))
+        if late is not None and late.f_best < full.f_best[0]:
+            full = full._replace(x_best=late.x_best[None], f_best=np.full_like(full.f_best, late.f_best))
+        if self._cut is not None:
+            x, f = self._cut
+            lower = f < full.f_best
+            full = full._replace(
+                x_best=np.where(lower[:, None], x, full.x_best), f_best=np.where(lower, f, full.f_best)
+            )
+        return full
+
+    def _lowest_received(self, query: Query, rows: NDArray[np.intp]) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return the lowest values of f received for an incomplete request, and their points. See `_cut`."""
+        if query.is_gradient or self.config.stochastic or self.config.constraints is not None:
+            return None
+        x, f = self.state.full.x_best.copy(), np.full_like(self.state.full.f_best, np.inf)
+        points = self.config.backend.host(query.points)
+        for at, value in self.answers.received.items():
+            b, i = divmod(at, points.shape[1])
+            if float(value) < f[rows[b]]:
+                x[rows[b]], f[rows[b]] = points[b, i], float(value)
+        return x, f
+
+    def out_of_time(self) -> bool:
+        """Return True if `max_seconds` have passed, so that no evaluation may begin.
+
+        It is False before the first evaluation of a run, and for the final values, so that a result has a value.
+        """
+        limit, counter = self.config.limits.max_seconds, self.counter
+        begun = counter.nfev + counter.njev + self.answers.begun
+        return limit is not None and begun > 0 and not self._reporting and self.elapsed() >= limit
 
     def _commit(self, state: RunState) -> None:
         """Accept the state after a complete iteration. If the next one fails, it is repeated from here."""
@@ -404,10 +440,10 @@ class Run:
     def _report(self) -> Generator[Request, Any, Result]:
         """Request the final values, and return the Result."""
         strategy = self.strategy
-        return report(
+        result: Result = yield from report(
             Ending(
                 config=self.config,
-                state=self.state._replace(full=self._with_late(self.state.full)),
+                state=self.state._replace(full=self._with_all_values(self.state.full)),
                 method=self.config.step.method if self._searching else self.loop.step_config.method,
                 history=self.recorder.history,
                 noise=self.noise,
@@ -423,6 +459,13 @@ class Run:
                 elapsed=self.elapsed,
             )
         )
+        result.update(nfev=result.nfev - self._unanswered)
+        return result
+
+    @property
+    def _unanswered(self) -> int:
+        """Number of points of closed requests without a value. `nfev` counts them until the run ends."""
+        return 0 if self.arrivals is None else len(self.arrivals.late)
 
     # For the driver.
 
@@ -516,12 +559,13 @@ class Run:
     def interim_result(self, status: Status) -> Result:
         """Return the best point so far, or the iterate if f is stochastic."""
         self._gather()
-        full = self._with_late(self.state.full)
+        full = self._with_all_values(self.state.full)
         arrays = {"x": full.x_best, "fun": full.f_best, "t": full.t}
         if self.config.stochastic:
             with np.errstate(all="ignore"):
                 arrays |= {"x": self.config.inside(full.x), "fun": np.full_like(full.t, np.nan)}
-        counted = self.state._replace(nfev=self.counter.nfev, njev=self.counter.njev)
+        out = 0 if status is Status.RUNNING else self._unanswered
+        counted = self.state._replace(nfev=self.counter.nfev - out, njev=self.counter.njev)
         return self.recorder.interim(counted, arrays, status, message=status.message)
 
     # For a Strategy, which runs a single problem.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import OptimizeResult
 
 from slgh import checks
 from slgh.engine.objective import is_closed_form
@@ -49,6 +50,18 @@ def read_space(x0: Any, start: Any, **others: Any) -> Space | None:
         if value is not None and value is not False:
             raise checks.ArgumentValueError(f"`{name}` is not possible with a search space: {WHY_NOT[name]}")
     return x0 if isinstance(x0, Space) else Space(x0)
+
+
+def read_tree_start(space: Space, start: Any) -> Any:
+    """Return the relaxed point (d,) of a start: a tree of values, the Result of a search space, or None."""
+    if isinstance(start, OptimizeResult):
+        if not {"x", "z"} <= start.keys():
+            raise checks.ArgumentValueError(
+                "`start` must be the result of a search space, but this one has none: its x is an array. Pass a tree "
+                "of values like the space."
+            )
+        start = start.x
+    return space.encode_start(start)
 
 
 WHY_NOT = {

@@ -25,6 +25,7 @@ from slgh.plotting.figures import (
 from slgh.plotting.images import attack_curves
 from slgh.plotting.path import Path, path_of
 from slgh.plotting.probe_plot import plot_probe
+from slgh.plotting.search_space import draw_parameters, panel_rows, space_of
 from slgh.plotting.style import (
     METHOD_COLORS,
     PHASE_COLORS,
@@ -74,7 +75,9 @@ def plot(
         Or that of `slgh.probe`: then score, signal-to-noise ratio and curvature are drawn against t.
     fun
         The function that was minimized, or its closed form. It is evaluated with NumPy arrays, on a grid of some
-        thousand points (in one variable up to some ten thousand, for its smoothed forms).
+        thousand points (in one variable up to some ten thousand, for its smoothed forms). For a run in a search space
+        with history="x", pass the space here: the figure then has the parameters over the evaluations, in each step
+        (dots) and at the lowest f so far (line).
     vectorized
         As for `slgh.minimize`: fun maps points (..., d) to values (...).
     title
@@ -103,17 +106,20 @@ def plot(
         if title is not None:
             figure.suptitle(title)
         return figure
-    record = getattr(result, "history", None)
-    if not isinstance(result, Result) or not record or not len(record["iteration"]):
-        got = "one without" if isinstance(result, Result) else checks.show(result)
-        raise checks.ArgumentValueError(
-            f"`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got {got}."
-        )
-    paths = _paths(result) if "x" in record and fun is not None else []
+    _refuse_empty(result)
+    record = result.history
+    space = space_of(result, fun)
+    paths = _paths(result) if "x" in record and fun is not None and space is None else []
     d = paths[0].x.shape[1] if paths else 0
     with style():
         figure = new_figure(4.6 if d in (1, 2) else 2.9)
-        if d in (1, 2):
+        if space is not None:
+            rows = panel_rows(space)
+            figure.set_figheight(2.7 + 1.5 * rows)
+            grid = figure.add_gridspec(2, 2, height_ratios=(2.4, 1.5 * rows))
+            draw_parameters(figure, grid[1, :], result, space)
+            left, right = (figure.add_subplot(grid[0, k]) for k in range(2))
+        elif d in (1, 2):
             grid = figure.add_gridspec(2, 2, width_ratios=(1.5, 1))
             ax, left, right = (figure.add_subplot(cell) for cell in (grid[:, 0], grid[0, 1], grid[1, 1]))
             values = _values(fun, vectorized=vectorized)
@@ -128,6 +134,21 @@ def plot(
         if title is not None:
             figure.suptitle(title)
     return figure
+
+
+def _refuse_empty(result: Any) -> None:
+    """Raise if there is no Result, or one without a recorded iteration."""
+    record = getattr(result, "history", None)
+    if isinstance(result, Result) and record and not np.any(result.get("nit", 1)):
+        raise checks.ArgumentValueError(
+            f"`result` has no iterations to draw: its run ended before the first one, with the message "
+            f"{result.message!r}. Raise the limit that ended it."
+        )
+    if not isinstance(result, Result) or not record or not len(record["iteration"]):
+        got = "one without" if isinstance(result, Result) else checks.show(result)
+        raise checks.ArgumentValueError(
+            f"`result` must be a Result of slgh.minimize with its history, which history=0 turns off; got {got}."
+        )
 
 
 def _paths(result: Result) -> list[Path]:
