@@ -5,6 +5,7 @@ All have their defaults, and get the space in their own types of parameters.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -14,8 +15,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from slgh.space import Boolean, Categorical, Float, Integer, Parameter
 
+from slgh.space import Boolean, Categorical, Float, Integer, Parameter
 from tuning_study.problems import Problem, Values
 
 
@@ -159,14 +160,10 @@ def run(method: str, problem: Problem, seed: int, budget: int) -> tuple[Watched,
     ):
         warnings.simplefilter("ignore")
         # Import everything before the time counts, with a run that ends at once.
-        try:
+        with contextlib.suppress(Spent, ValueError):  # scikit-optimize needs 10 evaluations
             METHODS[method](Watched(problem=problem, budget=1), seed)
-        except (Spent, ValueError):  # scikit-optimize needs 10 evaluations
-            pass
         begin = time.process_time()
-        try:
+        with contextlib.suppress(Spent):
             METHODS[method](watched, seed)
-        except Spent:
-            pass
         seconds = time.process_time() - begin - watched.seconds
     return watched, seconds

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata, studentized_range, t
 
 from tuning_study import records
-from tuning_study.methods import METHODS
-from tuning_study.problems import TEST, Problem
+from tuning_study.problems import Problem
 
 BUDGETS = (50, 200)
 """Evaluations per run."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from slgh.space import Boolean, Categorical, Float, Integer, Parameter
 
 Floats = NDArray[np.float64]
