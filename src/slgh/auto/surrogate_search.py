@@ -41,7 +41,10 @@ STEPS_PER_CLIMB = 50
 """Steps per climber and round."""
 
 MAX_LARGE_SPREADS = 2
-"""Each of the first rounds leaves out the largest of the spreads that are left, this many in all."""
+"""Round k leaves out the k largest spreads, at most this many."""
+
+CATEGORY_SHARE = 0.5
+"""A category changes with this share of the probability of a variable, or few candidates would keep all of them."""
 
 CHOICE_EVERY = 3
 """Every third suggestion is the best one for another choice of one category or boolean, drawn at random. It should
@@ -111,6 +114,7 @@ class Coordinates:
     def moved(self, coordinates: Floats, spreads: Floats, rng: np.random.Generator) -> Floats:
         """Change some coordinates of points (n, q) at random, with standard deviations (n,)."""
         n, q = coordinates.shape
+        # Some points change one or two coordinates, others half of them or all.
         changes = rng.random((n, q)) < rng.choice([1 / q, 2 / q, 0.5, 1.0], size=n)[:, None]
         changes[np.arange(n), rng.integers(q, size=n)] = True
         steps = rng.standard_normal((n, q))
@@ -118,8 +122,7 @@ class Coordinates:
         for j, column in enumerate(self.columns):
             rows = changes[:, j]
             if column.coded:
-                # Categories are changed as rarely as single coordinates, or most candidates had other ones.
-                rows = rows & (rng.random(n) < 0.5)
+                rows = rows & (rng.random(n) < CATEGORY_SHARE)
                 shift = rng.integers(1, column.count, size=n)
                 new[rows, j] = ((coordinates[:, j] + shift) % column.count)[rows]
             else:
