@@ -65,7 +65,7 @@ def test_pipelines_and_mixed_parameters() -> None:
     assert set(found.best_params_) == set(space)
     assert all(params["svc__tol"] == 1e-2 for params in found.cv_results_["params"])
     assert {type(params["svc__degree"]) for params in found.cv_results_["params"]} == {int}
-    assert found.best_score_ > 0.8
+    assert found.best_score_ > 0.75
 
 
 def test_the_result_depends_on_the_seed_and_not_on_n_jobs() -> None:

@@ -4,6 +4,8 @@ f is constant on cells of the unit cube. A quadratic model through points in dif
 where differences of 1e-8 see none. Near the end the steps of a model are narrower than a cell. So the neighboring
 values of each discrete parameter are tried one by one, and models refine the real variables alone. When nothing lowers
 f any more, a kick changes some parameters at random, and the search begins again from there.
+
+With a small budget, a Gaussian process of all values suggests where to begin (`surrogate_search.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from slgh.auto.evaluation import Evaluating, Evaluation, Floats
 from slgh.auto.local_search import LocalMinimum, SearchRegion, local_search
+from slgh.auto.surrogate_search import Surrogate
 from slgh.auto.wide_search import FIRST_RADIUS, HOP_RADIUS, MAX_VARIABLES, wide_search
 from slgh.space import Boolean, Categorical, Parameter, Space
 from slgh.space.tree import Slot
@@ -24,6 +27,9 @@ from slgh.space.tree import Slot
 # The constants were chosen on ten training functions of 5 to 11 parameters with 50 and 200 evaluations and 10 seeds:
 # losses of two models in their hyperparameters, Rastrigin's and Rosenbrock's functions with some integers, quadratic
 # functions of integers, categories and booleans, a table of categories, ripples, and a basin for each category.
+
+PATIENCE_PER_COORDINATE = 2
+"""A Gaussian process may fail to lower f for this many evaluations, per coordinate and one more, before a descent."""
 
 MODEL_SHARE = 0.4
 """Share of the evaluations left for models of all ordered variables. With 50 evaluations, 0.3 is too little for a model
@@ -77,6 +83,7 @@ def mixed_search(
     start_value: float,
     on_nonfinite: str = "reject",
     width: int = 1,
+    surrogate: bool = False,
     rng: np.random.Generator,
 ) -> Evaluating[LocalMinimum]:
     """Search from the start of a region, whose value is known, with at most `budget` evaluations.
@@ -85,12 +92,14 @@ def mixed_search(
     ----------
     width
         Number of points per round of parallel evaluations.
+    surrogate
+        True to alternate between the suggestions of a Gaussian process and descents.
     """
     search = _MixedSearch(space, region, budget, on_nonfinite=on_nonfinite, width=width, rng=rng)
     search.note(region.x[None], np.array([start_value]))
     converged = False
     try:
-        yield from search.run(Found(region.x, start_value))
+        yield from search.run_on_surrogate() if surrogate else search.run(Found(region.x, start_value))
         converged = True
     except Spent:
         pass
@@ -115,6 +124,9 @@ class _MixedSearch:
         self.best = Found(region.x, np.inf)
         self.known: set[tuple[Hashable, ...]] = set()
         """Keys of the values at which f is known."""
+        self.points: list[Floats] = []
+        """Points at which f is known."""
+        self.values: list[float] = []
         self.real = self._variables(lambda parameter: parameter.count is None)
         self.unordered = [s for s in space.slots if isinstance(s.parameter, Categorical) and s.parameter.size]
         self.ordered = self._variables(lambda parameter: not isinstance(parameter, Categorical))
@@ -134,6 +146,8 @@ class _MixedSearch:
         """Note the values (n,) of f at points (n, d)."""
         for z, fun in zip(points, values.tolist(), strict=True):
             self.known.add(self.key(z))
+            self.points.append(z)
+            self.values.append(fun)
             if fun < self.best.fun:
                 self.best = Found(z, fun)
 
@@ -154,16 +168,44 @@ class _MixedSearch:
         kicks = 0
         while True:
             kicks += 1
-            if kicks % BASIN_EVERY == 0 and self.ordered.size and self.unordered:
-                found = yield from self.other_basin(base)
-            else:
-                z = self.kicked(base.z, anywhere=kicks % RANDOM_EVERY == 0)
-                if z is None:
-                    return
-                fun = (yield from self.evaluate(z[None]))[0]
-                found = yield from self.descend(Found(z, float(fun)))
+            found = yield from self.kick(base, kicks)
+            if found is None:
+                return
             if found.fun <= base.fun:
                 base = found
+
+    def run_on_surrogate(self) -> Evaluating[None]:
+        """Follow a Gaussian process. When it no longer lowers f, descend from the best point, or from a kick of it."""
+        surrogate = Surrogate(self.space, self.rng)
+        yield from self.evaluate(surrogate.first_points())
+        patience = PATIENCE_PER_COORDINATE * (surrogate.coordinates.q + 1)
+        descended, kicks = np.inf, 0
+        while True:
+            failures, lowest = 0, self.best.fun
+            while failures < patience:
+                known = np.array(self.points), np.array(self.values)
+                points = surrogate.suggest(*known, max(1, self.width), self.is_new)
+                if not len(points):
+                    break
+                yield from self.evaluate(points)
+                failures = 0 if self.best.fun < lowest else failures + len(points)
+                lowest = self.best.fun
+            if self.best.fun < descended:
+                descended = (yield from self.descend(self.best, refine=True)).fun
+            else:
+                kicks += 1
+                if (yield from self.kick(self.best, kicks)) is None:
+                    return
+
+    def kick(self, base: Found, kicks: int) -> Evaluating[Found | None]:
+        """Descend from a kick, the `kicks`-th one, of a point. Return None if only known points are found."""
+        if kicks % BASIN_EVERY == 0 and self.ordered.size and self.unordered:
+            return (yield from self.other_basin(base))
+        z = self.kicked(base.z, anywhere=kicks % RANDOM_EVERY == 0)
+        if z is None:
+            return None
+        fun = (yield from self.evaluate(z[None]))[0]
+        return (yield from self.descend(Found(z, float(fun))))
 
     def other_basin(self, base: Found) -> Evaluating[Found]:
         """Choose another category at random, and search on models of the ordered variables before it is judged."""
@@ -175,18 +217,22 @@ class _MixedSearch:
         found = yield from self.models(start, self.ordered, most, HOP_RADIUS, base)
         return (yield from self.descend(found)) if found.fun < base.fun else base
 
-    def descend(self, now: Found, *, first: bool = False) -> Evaluating[Found]:
-        """Return a point that neither neighboring values nor models of the real variables improve."""
+    def descend(self, now: Found, *, first: bool = False, refine: bool = False) -> Evaluating[Found]:
+        """Return a point that neither neighboring values nor models of the real variables improve.
+
+        Models of all ordered variables come `first`. With `refine`, there are models of the real variables even if the
+        neighboring values do not improve it.
+        """
         if first:
             most = min(int(MODEL_SHARE * self.left), MODEL_EVALS_PER_VARIABLE * (self.ordered.size + 1))
             now = yield from self.models(now, self.ordered, most, FIRST_RADIUS)
         while True:
             before = now.fun
             now = yield from self.neighborhood(now)
-            if first or now.fun < before:
+            if first or refine or now.fun < before:
                 most = REFINE_EVALS_PER_VARIABLE * (self.real.size + 1)
                 now = yield from self.models(now, self.real, most, REFINE_RADIUS)
-            first = False
+            first = refine = False
             if not now.fun < before:
                 return now
 

@@ -533,7 +533,9 @@ class Phases:
         )
         return (yield from self._run_search(run, self._exact(search, budget)))
 
-    def mixed_search(self, run: Run, evals: int | None = None) -> Generator[Request, Any, PhaseOutcome]:
+    def mixed_search(
+        self, run: Run, evals: int | None = None, *, surrogate: bool = False
+    ) -> Generator[Request, Any, PhaseOutcome]:
         """Search from the lowest point, with discrete parameters, with at most `evals` evaluations, or all."""
         space, lowest = self.config.space, self.lowest(run)
         assert space is not None
@@ -544,6 +546,7 @@ class Phases:
             start_value=lowest.fun,
             on_nonfinite=self.config.step.on_nonfinite,
             width=self.width,
+            surrogate=surrogate,
             rng=self.rng(SEARCH_STREAM),
         )
         return (yield from self._run_search(run, search))

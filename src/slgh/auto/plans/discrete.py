@@ -1,7 +1,8 @@
 """Plan for a search space with integers, categories or booleans, where f is constant on cells of the unit cube.
 
-Searches by differences would see no slope there. A space with no more points than the budget is enumerated. A small
-budget is one mixed search. In a larger one, covariance homotopies and mixed searches from the lowest point alternate.
+Searches by differences would see no slope there. A space with no more points than the budget is enumerated. With a
+small budget, a Gaussian process and a mixed search alternate. With a larger one, covariance homotopies and mixed
+searches from the lowest point alternate.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def minimize(phases: Phases, run: Run) -> Generator[Request, Any, None]:
             yield from _covariance(phases, run, n, searches=searches)
         if searches and phases.left > 0:
             whole = small or not homotopies
-            yield from phases.mixed_search(run, None if whole else _turn(phases, SEARCH_SHARE))
+            yield from phases.mixed_search(run, None if whole else _turn(phases, SEARCH_SHARE), surrogate=small)
         phases.restarting = True
         if "restarts" not in phases.enabled and not small:
             break

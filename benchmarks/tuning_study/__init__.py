@@ -1,0 +1,1 @@
+"""Problems, methods, records and page of `benchmarks/tuning.py`."""
