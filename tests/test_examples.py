@@ -77,7 +77,13 @@ NEEDS = {
 }
 """Packages of examples that need more than the tests."""
 
-SHORT = {"imagenet_attack": ["--queries", "60"], "pendulum_policy": ["60", "1"], "tune_scikit_learn": ["6", "1"]}
+SHORT = {
+    "imagenet_attack": ["--queries", "60"],
+    "pendulum_policy": ["60", "1"],
+    "train_with_homotopy": ["5"],
+    "train_without_gradients": ["100"],
+    "tune_scikit_learn": ["6", "1"],
+}
 """Arguments of examples that take minutes."""
 
 
