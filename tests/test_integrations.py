@@ -32,7 +32,14 @@ LIBRARIES = {
 }
 """The library that a module of the folder imports, and the extra that installs it."""
 
-ALLOWED = ("slgh.checks", "slgh.integrations", "slgh.protocols", "slgh.schedules", "slgh.space")
+ALLOWED = (
+    "slgh.checks",
+    "slgh.engine.interrupts",
+    "slgh.integrations",
+    "slgh.protocols",
+    "slgh.schedules",
+    "slgh.space",
+)
 """Modules that an integration may import besides the exports of `slgh`."""
 
 SHARED = {"__init__", "metrics", "radius"}

@@ -6,6 +6,7 @@ import copy
 import io
 import math
 import pickle
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -53,7 +54,7 @@ def make(name: str, base: str = "SGD", schedule: str = "ratio", seed: int = 0, *
 def train(model: Any, optimizer: Any, steps: int) -> list[float]:
     """Do some steps, and return their losses."""
     closure = closure_of(model, optimizer)
-    return [optimizer.step(closure) for _ in range(steps)]
+    return [float(optimizer.step(closure)) for _ in range(steps)]
 
 
 def replay(monkeypatch: pytest.MonkeyPatch, samples: int = 1) -> None:
@@ -224,6 +225,22 @@ class TestSchedules:
             train(model, optimizer, 1)
             scheduler.step()
         assert optimizer._widths() == pytest.approx([0.25] * 4)
+        assert optimizer.t == pytest.approx(0.05)
+
+    @both
+    def test_the_radius_is_relative_to_the_learning_rate_after_the_warm_up(self, name: str) -> None:
+        base = torch.optim.SGD(network().parameters(), lr=0.02)
+        warm_up = torch.optim.lr_scheduler.LambdaLR(base, lambda k: min(1.0, k / 2))
+        optimizer = Optimizers[name](base, t1=0.2, schedule="lr", units="absolute")
+        found = []
+        for _ in range(3):
+            found.append(optimizer.t)
+            base.step()
+            warm_up.step()
+        assert found == pytest.approx([0.0, 0.1, 0.2])
+        optimizer = Optimizers[name](torch.optim.SGD(network().parameters(), lr=0.0), t1=0.2, schedule="lr")
+        with pytest.raises(ValueError, match="learning rate other than 0"):
+            _ = optimizer.t
 
     @both
     @pytest.mark.parametrize("scheduler", ["StepLR", "OneCycleLR", "CosineAnnealingLR"])
@@ -279,9 +296,41 @@ class TestRestore:
         assert optimizer.steps == 1
 
     @both
+    @pytest.mark.parametrize("restore", ["exact", "arithmetic"])
+    def test_ctrl_c_leaves_the_parameters_at_x(self, name: str, restore: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        model, optimizer = make(name, "SGD", "derivative", restore=restore, samples=2)
+        optimizer.param_groups[0]["lr"] = 0.0
+        before, sweep, blocks = weights(model), ParameterNoise.sweep, 0
+        for stop in range(1, 12):
+
+            def interrupted(self: Any, key: int, stop: int = stop) -> Any:
+                nonlocal blocks
+                for block in sweep(self, key):
+                    blocks += 1
+                    if blocks == stop:
+                        signal.raise_signal(signal.SIGINT)
+                    yield block
+
+            blocks = 0
+            monkeypatch.setattr(ParameterNoise, "sweep", interrupted)
+            handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                train(model, optimizer, 3)
+            except KeyboardInterrupt:
+                torch.testing.assert_close(weights(model), before, rtol=0, atol=1e-5)
+            else:
+                raise AssertionError("not interrupted")
+            finally:
+                signal.signal(signal.SIGINT, handler)
+        monkeypatch.setattr(ParameterNoise, "sweep", sweep)
+        train(model, optimizer, 1)
+
+    @both
     def test_half_precision_is_restored_exactly_by_default(self, name: str) -> None:
-        model = network(torch.bfloat16)
+        model = network()
         optimizer = Optimizers[name](torch.optim.SGD(model.parameters(), lr=0.0), **SCHEDULES["ratio"])
+        assert optimizer.restore == "arithmetic"
+        model.to(torch.bfloat16)
         assert optimizer.restore == "exact"
         before = weights(model)
         train(model, optimizer, 3)
@@ -346,7 +395,7 @@ class TestState:
         with pytest.raises(ValueError, match="no entry 'slgh'"):
             optimizer.load_state_dict(optimizer.base.state_dict())
         _, other = make(name, "SGD", "budget")
-        with pytest.raises(ValueError, match="schedule of t, differs"):
+        with pytest.raises(ValueError, match="belongs to the schedule Budget"):
             optimizer.load_state_dict(other.state_dict())
         assert len(list(model.parameters())) == 4
 
@@ -382,6 +431,25 @@ class TestGroups:
         assert torch.equal(model[2].weight, before) == (name == "ZOSLGH")
 
     @both
+    def test_parameters_can_be_frozen_and_unfrozen(self, name: str) -> None:
+        model, optimizer = make(name, "Adam", samples=2)
+        for frozen in (True, False):
+            model[0].weight.requires_grad_(not frozen)
+            before = model[0].weight.detach().clone()
+            train(model, optimizer, 1)
+            assert torch.equal(model[0].weight, before) == frozen
+
+    @both
+    def test_a_state_can_be_loaded_into_the_base_optimizer(self, name: str) -> None:
+        model, optimizer = make(name, "Adam")
+        train(model, optimizer, 1)
+        optimizer.base.load_state_dict(optimizer.base.state_dict())
+        torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+        assert optimizer.param_groups is optimizer.base.param_groups
+        assert len(optimizer.state_dict()["state"]) == 4
+        train(model, optimizer, 1)
+
+    @both
     def test_a_group_can_be_added(self, name: str) -> None:
         model = network()
         optimizer = Optimizers[name](BASES["Adam"](model[0].parameters()), **SCHEDULES["ratio"], seed=0)
@@ -410,11 +478,24 @@ class TestBadValues:
         model, optimizer = make(name, base, restore="exact", samples=2)
         closure = closure_of(model, optimizer)
         before = weights(model)
-        assert math.isnan(optimizer.step(lambda: closure() * bad))
+        assert math.isnan(float(optimizer.step(lambda: closure() * bad)))
         assert torch.equal(weights(model), before)
         assert (optimizer.steps, optimizer.t, optimizer.rejected) == (0, 0.2, 2)
         train(model, optimizer, 1)
         assert optimizer.steps == 1
+
+    def test_a_gradient_that_is_not_finite_changes_nothing(self) -> None:
+        model, optimizer = make("SLGH", "Adam", restore="exact")
+        closure, before = closure_of(model, optimizer), weights(model)
+
+        def bad() -> Tensor:
+            loss = closure()
+            model[0].bias.grad[0] = math.inf
+            return loss
+
+        assert math.isnan(float(optimizer.step(bad)))
+        assert torch.equal(weights(model), before)
+        assert optimizer.rejected == 1
 
     @both
     def test_raise_raises(self, name: str) -> None:
@@ -434,7 +515,7 @@ class TestBadValues:
             calls += 1
             return closure() * (math.nan if calls == 1 else 1.0)
 
-        assert math.isfinite(optimizer.step(sometimes))
+        assert math.isfinite(float(optimizer.step(sometimes)))
         assert (optimizer.rejected, optimizer.steps) == (1, 1)
         assert torch.isfinite(weights(model)).all()
 
@@ -472,6 +553,9 @@ class TestBadValues:
     def test_bad_parameters_are_errors(self, name: str) -> None:
         with pytest.raises(TypeError, match="must be an optimizer of PyTorch"):
             Optimizers[name](network().parameters(), t1=0.1, gamma=0.9)
+        for base in (torch.optim.LBFGS(network().parameters()), make(name)[1]):
+            with pytest.raises(TypeError, match=r"`base` must not be (LBFGS|SLGH|ZOSLGH)"):
+                Optimizers[name](base, t1=0.1, gamma=0.9)
         complex_ones = nn.Parameter(torch.ones(2, dtype=torch.complex64))
         with pytest.raises(TypeError, match="real floating-point"):
             Optimizers[name](BASES["SGD"]([complex_ones]), t1=0.1, gamma=0.9)
@@ -488,9 +572,13 @@ class TestBadValues:
             pass
         with pytest.raises(RuntimeError, match="not both"):
             train(model, optimizer, 1)
+        with optimizer.perturbed(), pytest.raises(RuntimeError, match="Leave `perturbed`"):
+            optimizer.step()
+        with pytest.raises(ValueError, match="`t_end` must not exceed"):
+            SLGH(optimizer.base, schedule=slgh.schedules.Ratio(t1=0.1), t_end=0.5)
         _, zeroth = make("ZOSLGH")
         with pytest.raises(TypeError, match="`closure` is missing"):
-            zeroth.step(None)
+            zeroth.step()
         with pytest.raises(ValueError, match="`t_end` must be above 0 with `eta`"):
             ZOSLGH(zeroth.base, t1=0.1, eta=0.1)
         zeroth = ZOSLGH(zeroth.base, schedule=lambda step: 0.0)
@@ -516,6 +604,48 @@ class TestLoops:
             looped.step()
         torch.testing.assert_close(weights(other), weights(model), rtol=1e-5, atol=1e-6)
         assert looped.t == pytest.approx(optimizer.t, rel=1e-5)
+
+    def test_gradients_accumulate(self) -> None:
+        model, optimizer = make("SLGH", "SGD")
+        inputs, targets = data()
+        x = torch.cat([p.detach().flatten() for p in model.parameters()])
+        halves = [slice(0, 8), slice(8, 16)]
+
+        def loss(part: slice) -> Tensor:
+            half: Tensor = (model(inputs[part]) - targets[part]).square().mean() / 2
+            return half
+
+        loss(halves[0]).backward()  # type: ignore[no-untyped-call]
+        first = torch.cat([p.grad.flatten() for p in model.parameters()])
+
+        def closure() -> Tensor:
+            second: Tensor = loss(halves[1])
+            second.backward()  # type: ignore[no-untyped-call]
+            return second
+
+        optimizer.step(closure)
+        total = (x - weights(model)) / 0.02
+        assert float((total - first).norm()) > 0.1 * float(first.norm())
+        optimizer.zero_grad()
+        other, alone = make("SLGH", "SGD")
+
+        def alone_closure() -> Tensor:
+            second: Tensor = (other(inputs[halves[1]]) - targets[halves[1]]).square().mean() / 2
+            second.backward()  # type: ignore[no-untyped-call]
+            return second
+
+        alone.step(alone_closure)
+        torch.testing.assert_close(total, first + (x - weights(other)) / 0.02, rtol=1e-3, atol=1e-4)
+
+    def test_zero_grad_inside_forgets_old_gradients(self) -> None:
+        radii = []
+        for before in (0.0, 100.0):
+            model, optimizer = make("SLGH", "SGD", "derivative")
+            for p in model.parameters():
+                p.grad = torch.full_like(p, before)
+            train(model, optimizer, 1)
+            radii.append(optimizer.t)
+        assert radii[0] == radii[1]
 
     def test_a_gradient_scaler_works(self) -> None:
         model, optimizer = make("SLGH", "Adam", "derivative")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from slgh import checks
 from slgh.protocols import Schedule
 from slgh.schedules import Budget, Derivative, Ratio
@@ -26,6 +28,10 @@ With losses alone, the noise grows as 1 / t if the loss has jumps, as with round
 0.03 and 0.01 on two networks for MNIST images of 7 x 7 pixels that no benchmark reports: one with sign activations, and
 one that was fine-tuned to flipped images.
 """
+
+SMALLEST_PART = float(np.finfo(np.float32).eps) ** (1 / 3)
+"""Default of t_end / t1 with losses alone, if t falls by a factor per step. Below, differences of losses in float32 are
+mostly rounding errors."""
 
 
 def choose_schedule(
@@ -74,6 +80,8 @@ def choose_schedule(
             )
         if schedule.t1 is None:
             raise checks.ArgumentValueError(f"`schedule` {schedule.name!r} needs `t1`, the first smoothing radius.")
+        if t_end is not None and t_end > schedule.t1:
+            raise checks.ArgumentValueError(f"`t_end` must not exceed `t1`, got t_end={t_end}, t1={schedule.t1}.")
         if schedule.planned and getattr(schedule, "iterations", 1) is None:
             raise checks.ArgumentValueError(
                 f"`schedule` {schedule.name!r} needs `iterations`, the number of training steps."
@@ -90,8 +98,8 @@ def choose_schedule(
             "`t_end` must be above 0 with `eta`, because t may fall to it at once, and losses at t = 0 do not differ: "
             "pass `t1`, `eta` and `t_end`."
         )
-    if isinstance(schedule, Budget) and t_end is None:
-        t_end = schedule.t_end
+    if t_end is None and isinstance(schedule, Schedule) and schedule.t1 is not None:
+        t_end = schedule.t_end if isinstance(schedule, Budget) else SMALLEST_PART * schedule.t1 if zeroth_order else 0
     return schedule, float(t_end or 0)
 
 

@@ -216,8 +216,8 @@ def zoslgh(
     t1
         :math:`t_1`, the first smoothing radius. With `units="model"`, 0.1 means noise of 10 % of the weights.
     t_end
-        :math:`t_{end}`, the smallest radius; 0 by default, with `total_steps` 0.3 `t1`. With `eta` it must be above 0.
-        If t is too small, the differences are rounding errors: in float32, pass at least 0.001 `t1`.
+        :math:`t_{end}`, the smallest radius: by default 0.3 `t1` with `total_steps`, else 0.005 `t1`, below which
+        differences of losses in float32 are mostly rounding errors. With `eta` it must be given.
     gamma
         :math:`\gamma`, the factor by which t falls per step (ZOSLGH_r). With `eta`: the factor by which t falls at
         least, 0.999 by default.
@@ -232,8 +232,7 @@ def zoslgh(
         M, the number of pairs per update.
     units
         Unit of t. "model", the default: w is the root mean square of all parameters at `init`. "layer": w is that of
-        each leaf. Unequal w make the noise of g larger, unless `base` scales each parameter, as Adam does.
-        "absolute": w = 1.
+        each leaf. Use it with Adam. With plain descent, unequal w increase the variance of g. "absolute": w = 1.
     seed
         Non-negative integer that determines the noise.
 

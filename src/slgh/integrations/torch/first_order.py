@@ -31,40 +31,41 @@ class SLGH(Homotopy):
     Parameters
     ----------
     base
-        Optimizer that gets :math:`g_k`, for example `torch.optim.Adam(model.parameters(), lr=1e-3)`. slgh shares its
-        parameter groups, so pass this optimizer, not `base`, to a scheduler of the learning rate. A group may have a
-        key `t_scale`, which multiplies the radius of its parameters.
+        Optimizer that gets :math:`g_k`, for example `torch.optim.Adam(model.parameters(), lr=1e-3)`. Both share
+        their parameter groups. Pass the slgh optimizer to schedulers of the learning rate. A group may have a key
+        `t_scale`, which multiplies the radius of its parameters.
     t1
         First radius.
     t_end
-        Smallest radius, with `total_steps` the last one. The default is 0.01 t1 with `total_steps`, else 0.
+        Lower limit of t. With `total_steps`, t ends there. The default is 0.01 t1 with `total_steps`, else 0.
     total_steps
         Number of training steps, over which t falls geometrically from t1 to t_end.
     gamma
-        Factor of t per step (SLGH_r). With `eta`, the largest factor, 0.999 by default.
+        Factor of t per step (SLGH_r). With `eta`, t falls at least by this factor, 0.999 by default.
     eta
         Step size of t (SLGH_d): t falls by eta :math:`G_t`.
     schedule
         Instead of the arguments above: a part of `slgh.schedules`, or a function of the number of steps that returns t.
         "lr", with `t1`: t is t1 times the learning rate of each group, relative to its first learning rate.
     samples
-        M, the number of perturbations per step, 1 by default. Each costs a forward and a backward pass.
+        M, the number of perturbations per step with a closure, 1 by default. Each costs a forward and a backward pass.
     units
         "layer", the default: w is the root mean square of each parameter at the start, so that t is relative to the
         weights. For a parameter that is all zero, it is the root mean square of all parameters. "model": w is that of
         all parameters. "absolute": w = 1.
     restore
-        How x comes back after a gradient. "exact": from a copy, bit for bit. "arithmetic": by subtracting the noise,
+        How the parameters are restored after each sample. "exact": from a copy, bit for bit. "arithmetic": by subtracting the noise,
         which needs no copy and leaves rounding errors. None, the default: "exact" for 16-bit parameters and in several
         processes, else "arithmetic".
     on_nonfinite
-        What to do with a loss that is not finite, in a step with a closure. "skip", the default, drops the sample, and
-        skips the step if no sample is left. "raise" raises `FloatingPointError`.
+        Response to a loss or gradient that is NaN or infinite, in `step(closure)` only. "skip", the default, drops the
+        sample, and skips the step if no sample is left. "raise" raises `FloatingPointError`.
     seed
         Seed of the noise. None, the default, generates one, which `state_dict` stores.
     process_group
-        Processes that train together. "auto", the default: all, if torch.distributed is initialized. Their directions
-        differ, so that `DistributedDataParallel` averages over more samples. None: this process alone.
+        Processes that train one model, each with `DistributedDataParallel`. "auto", the default: all, if
+        torch.distributed is initialized. Their directions differ, so that the mean gradient has more samples. None:
+        this process alone.
 
     References
     ----------
@@ -111,9 +112,11 @@ class SLGH(Homotopy):
             # Each process has its own directions. Rounding errors of arithmetic would drive their parameters apart.
             if restore == "arithmetic":
                 raise checks.ArgumentValueError("`restore` must be 'exact' in several processes, got 'arithmetic'.")
-            self.restore = "exact"
+            self._restore = "exact"
             self._rank = torch.distributed.get_rank(self.process_group)
         self._inside = False
+        self._before = 0.0
+        """Dot product of the noise and the gradients from before the sample."""
         self._forget_samples()
 
     def _forget_samples(self) -> None:
@@ -125,6 +128,7 @@ class SLGH(Homotopy):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Reset the gradients. Outside of `perturbed`, also forget the samples since the last step."""
         super().zero_grad(set_to_none)
+        self._before = 0.0
         if self._entered and not self._inside:
             self._forget_samples()
             self._tried += 1  # new noise
@@ -134,6 +138,7 @@ class SLGH(Homotopy):
         """Hold the parameters at x + t w u, for one forward and backward pass of a training loop without a closure.
 
         Enter it once per sample, then call `step()`. Gradients accumulate, so divide the loss by the number of samples.
+        Reset gradients by the `zero_grad` of this optimizer, not of the model.
 
         Parameters
         ----------
@@ -142,46 +147,45 @@ class SLGH(Homotopy):
         """
         if self._inside:
             raise RuntimeError("`perturbed` is already active. Leave it before you enter it again.")
-        self._inside = True
+        self._index_parameters()
         widths = self._widths()
-        factors = [self._t * w for w in widths]
         key = noise_key(self.seed, self._tried, self._entered, self._rank)
         measures = bool(self._needs & {"trace", "slope"})
-        copies = self._copies()
-        before = self._noise.dot(key, [p.grad for p in self._parameters], widths) if measures else 0.0
+        self._before = self._dot(key, widths) if measures else 0.0
+        excursion = self._excursion()
+        self._inside = True
         try:
-            with torch.no_grad():
-                self._noise.add(key, factors)
+            excursion.go(key, [self._t * w for w in widths])
             yield
         finally:
-            with torch.no_grad():
-                self._move_back(copies, key, [-factor for factor in factors])
             self._inside = False
-        slope = None
-        if measures:
-            after = self._noise.dot(key, [p.grad for p in self._parameters], widths)
-            slope = (after - before) / loss_scale
+            excursion.back()
         self._entered += 1
-        self._slopes.append(slope)
+        self._slopes.append((self._dot(key, widths) - self._before) / loss_scale if measures else None)
 
-    @overload
+    def _dot(self, key: int, widths: list[float]) -> float:
+        return self._noise.dot(key, [p.grad for p in self._parameters], widths)
+
+    @overload  # type: ignore[override]
     def step(self, closure: None = None) -> None: ...
     @overload
-    def step(self, closure: Callable[[], Any]) -> float: ...
-    def step(self, closure: Callable[[], Any] | None = None) -> float | None:
+    def step(self, closure: Callable[[], Any]) -> Tensor: ...
+    def step(self, closure: Callable[[], Any] | None = None) -> Tensor | None:
         """Do one step of the base optimizer with the gradient of F, and move t.
 
         Parameters
         ----------
         closure
-            Function that evaluates the loss, calls its `backward`, and returns it. It is called M times. None, the
-            default: the passes were done inside `perturbed`.
+            Function that resets the gradients, evaluates the loss, calls its `backward`, and returns it. It is called M
+            times. None, the default: the passes were done inside `perturbed`.
 
         Returns
         -------
-        float or None
-            Mean loss over the samples, an estimate of F. None without a closure.
+        Tensor or None
+            Mean loss over the samples, an estimate of F, or NaN if no sample was finite. None without a closure.
         """
+        if self._inside:
+            raise RuntimeError("Leave `perturbed` before `step`.")
         loss = None
         if closure is not None:
             loss = self._sample_gradients(closure)
@@ -200,22 +204,26 @@ class SLGH(Homotopy):
         # Without a closure, the losses are divided by the number of samples, and so are the slopes.
         slope = sum(known) / (len(known) if closure is not None else 1) if known else None
         if slope is not None:
-            slope = self._reduce([slope])[0]
+            # DistributedDataParallel has divided the gradients, and so these slopes, by the number of processes.
+            slope = self._reduce([slope], "sum")[0]
         self._advance(slope=slope, trace=slope / self._t if slope and self._t else slope)
         return loss
 
-    def _sample_gradients(self, closure: Callable[[], Any]) -> float:
+    def _sample_gradients(self, closure: Callable[[], Any]) -> Tensor:
         """Store the mean gradient of the good samples in the parameters, and return their mean loss."""
         if self._entered:
             raise RuntimeError("Pass a closure, or use `perturbed`, not both in one step.")
+        self._index_parameters()
         sums: list[Tensor | None] = [None] * len(self._parameters)
         losses: list[float] = []
         try:
             for _ in range(self.samples):
-                super().zero_grad()
+                if self.samples > 1:
+                    super().zero_grad()
                 with torch.enable_grad(), self.perturbed():
                     value = to_number(closure())
-                if self._reduce([float(math.isfinite(value))], minimum=True)[0] == 0:
+                good = math.isfinite(value) and self._finite_gradients()
+                if self._reduce([float(good)], "minimum")[0] == 0:
                     self._slopes.pop()
                     super().zero_grad()
                     self._reject(1)
@@ -229,7 +237,20 @@ class SLGH(Homotopy):
         if self.samples > 1 and losses:
             for p, total in zip(self._parameters, sums, strict=True):
                 p.grad = None if total is None else total.div_(len(losses))
-        return sum(losses) / len(losses) if losses else math.nan
+        return torch.tensor(sum(losses) / len(losses) if losses else math.nan)
+
+    def _finite_gradients(self) -> bool:
+        """Return True if all gradients are finite."""
+        grads = [p.grad for p in self._parameters if p.grad is not None]
+        return all(math.isfinite(float(torch.stack(norms).sum())) for norms in _norms_by_device(grads))
+
+
+def _norms_by_device(grads: list[Tensor]) -> list[list[Tensor]]:
+    """Return the norms of tensors, one list per device."""
+    by_device: dict[torch.device, list[Tensor]] = {}
+    for norm in torch._foreach_norm(grads) if grads else ():
+        by_device.setdefault(norm.device, []).append(norm.float())
+    return list(by_device.values())
 
 
 def _collect_gradients(parameters: list[Tensor], sums: list[Tensor | None]) -> None:

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from slgh import checks
 from slgh.integrations.radius import UNITS, choose_schedule
-from slgh.integrations.torch.noise import ParameterNoise
+from slgh.integrations.torch.noise import Excursion, ParameterNoise, sum_type
 from slgh.protocols import Estimate, Schedule
 from slgh.schedules import Constant
 
@@ -48,21 +48,23 @@ class Homotopy(Optimizer):
         seed: int | None,
         process_group: Any,
     ) -> None:
-        if not isinstance(base, Optimizer) or isinstance(base, Homotopy):
+        if not isinstance(base, Optimizer):
             raise checks.ArgumentTypeError(
                 "`base` must be an optimizer of PyTorch, such as torch.optim.Adam(model.parameters()), got "
                 f"{type(base).__name__}."
             )
+        if isinstance(base, Homotopy | torch.optim.LBFGS):
+            reason = "it calls its closure itself" if isinstance(base, torch.optim.LBFGS) else "it wraps another one"
+            raise checks.ArgumentTypeError(f"`base` must not be {type(base).__name__}: {reason}.")
         checks.count("samples", samples)
         checks.choice("units", units, UNITS)
         checks.choice("on_nonfinite", on_nonfinite, ("skip", "raise"))
         if restore is not None:
             checks.choice("restore", restore, ("exact", "arithmetic"))
         self.base = base
-        self._own_groups = False
+        self._ready = False
         super().__init__(base.param_groups, base.defaults)
-        self._own_groups = True
-        self._share()
+        self._ready = True
         self.samples, self.units, self.on_nonfinite = samples, units, on_nonfinite
         self.schedule: Schedule | Callable[[Any], Any]
         self._follows_lr = isinstance(schedule, str)
@@ -80,11 +82,12 @@ class Homotopy(Optimizer):
                 zeroth_order=self.zeroth_order,
             )
         self.process_group = _process_group(process_group)
+        self._shares = process_group is not None
         self.seed = _agreed_seed(seed, self.process_group)
         self.steps = 0
         """Number of steps taken, skipped ones not counted."""
         self.rejected = 0
-        """Number of samples dropped because their loss was not finite."""
+        """Number of samples dropped because their loss or gradient was not finite."""
         self._tried = 0
         """Number of steps, skipped ones counted."""
         self._part = self.schedule if isinstance(self.schedule, Schedule) else None
@@ -96,27 +99,46 @@ class Homotopy(Optimizer):
             self._leaves = self.schedule.init(np.array([self._t]), np.array([self.floor]), np)
         else:
             self._t, self._leaves = float(self.schedule(0)), ()
+        self._parameters: list[Tensor] = []
+        self._scales: list[float] = []
+        self._flags: list[bool] = []
+        self._first_rates: list[float] = []
+        self._restore = restore
         self._index_parameters()
-        half = any(p.dtype.itemsize < 4 for p in self._parameters)
-        self.restore = restore if restore is not None else "exact" if half else "arithmetic"
 
-    # Parameters and groups
+    # Parameters and groups. They and the state are those of the base optimizer.
 
-    def _share(self) -> None:
-        """Use the groups, the state and the defaults of the base optimizer."""
-        self.param_groups, self.state, self.defaults = self.base.param_groups, self.base.state, self.base.defaults
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        return self.base.param_groups
+
+    @param_groups.setter
+    def param_groups(self, value: Any) -> None: ...
+
+    @property
+    def state(self) -> Any:
+        return self.base.state
+
+    @state.setter
+    def state(self, value: Any) -> None: ...
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        return self.base.defaults
+
+    @defaults.setter
+    def defaults(self, value: Any) -> None: ...
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters to the base optimizer. Its keys `t_scale` and `lr` act on their radius too."""
-        if not self._own_groups:
-            super().add_param_group(param_group)
-            return
-        self.base.add_param_group(param_group)
-        self._share()
-        self._index_parameters()
+        if self._ready:
+            self.base.add_param_group(param_group)
 
     def _index_parameters(self) -> None:
-        """List the parameters that are trained, and measure the scales and learning rates that are new."""
+        """List the parameters that are trained, if this has changed, and measure the scales of new ones."""
+        flags = [p.requires_grad for group in self.param_groups for p in group["params"]]
+        if flags == self._flags:
+            return
         listed = [(p, g) for g, group in enumerate(self.param_groups) for p in group["params"] if p.requires_grad]
         if not listed:
             raise checks.ArgumentValueError("`base` has no parameter that requires a gradient.")
@@ -126,33 +148,51 @@ class Homotopy(Optimizer):
                     f"The parameters must be real floating-point tensors, got {p.dtype}. Set requires_grad to False "
                     "for those that are not trained."
                 )
+        known = self._known_scales()
         self._parameters = [p for p, _ in listed]
+        measured = _weight_scales(self._parameters, self.units)
+        self._scales = [known.get(id(p), scale) for p, scale in zip(self._parameters, measured, strict=True)]
         self._group_of = [g for _, g in listed]
         self._noise = ParameterNoise(self._parameters)
-        known = getattr(self, "_scales", [])
-        self._scales: list[float] = known + _weight_scales(self._parameters, self.units)[len(known) :]
-        rates = getattr(self, "_first_rates", [])
-        self._first_rates: list[float] = rates + [
-            float(g["lr"]) if "lr" in g else 1.0 for g in self.param_groups[len(rates) :]
-        ]
+        self._flags = flags
+
+    def _known_scales(self) -> dict[int, float]:
+        return {id(p): scale for p, scale in zip(self._parameters, self._scales, strict=True)}
+
+    @property
+    def restore(self) -> str:
+        """How the parameters are restored, "exact" or "arithmetic"."""
+        if self._restore is not None:
+            return self._restore
+        return "exact" if any(p.dtype.itemsize < 4 for p in self._parameters) else "arithmetic"
+
+    def _excursion(self) -> Excursion:
+        return Excursion(self._noise, exact=self.restore == "exact")
+
+    def _rate_ratios(self) -> list[float]:
+        """Return the learning rate of each group, relative to its first one."""
+        for group in self.param_groups[len(self._first_rates) :]:
+            first = float(group.get("max_lr", group.get("initial_lr", group["lr"])))
+            if first == 0:
+                raise checks.ArgumentValueError('`schedule="lr"` needs a learning rate other than 0 at the start.')
+            self._first_rates.append(first)
+        return [float(g["lr"]) / first for g, first in zip(self.param_groups, self._first_rates, strict=True)]
 
     def _widths(self) -> list[float]:
         """Return w of each parameter: the points are x + t w u."""
-        group_scales = []
-        for group, first in zip(self.param_groups, self._first_rates, strict=True):
-            scale = float(group.get("t_scale", 1.0))
+        group_scales = [float(group.get("t_scale", 1.0)) for group in self.param_groups]
+        for scale in group_scales:
             checks.at_least("t_scale", scale, 0)
-            if self._follows_lr:
-                scale *= float(group["lr"]) / first if first else 0.0
-            group_scales.append(scale)
+        if self._follows_lr:
+            group_scales = [a * b for a, b in zip(group_scales, self._rate_ratios(), strict=True)]
         return [scale * group_scales[g] for scale, g in zip(self._scales, self._group_of, strict=True)]
 
     # Radius
 
     @property
     def t(self) -> float:
-        """Smoothing radius of the next step."""
-        return self._t
+        """Smoothing radius of the next step. With `schedule="lr"`, that of the first group."""
+        return self._t * self._rate_ratios()[0] if self._follows_lr else self._t
 
     @property
     def _needs(self) -> frozenset[str]:
@@ -177,14 +217,14 @@ class Homotopy(Optimizer):
         self.rejected += samples
         if self.on_nonfinite == "raise":
             raise checks.NonfiniteError(
-                f"The loss is not finite at step {self.steps + 1} (t = {self._t:.3g}). The parameters are those before "
-                "the step."
+                f"The loss or its gradient is not finite at step {self.steps + 1} (t = {self._t:.3g}). The parameters "
+                "are those before the step."
             )
 
     # Processes
 
-    def _reduce(self, values: list[float], minimum: bool = False) -> list[float]:
-        """Return the mean, or the minimum, of each value over the processes."""
+    def _reduce(self, values: list[float], how: str = "mean") -> list[float]:
+        """Return the "mean", "sum" or "minimum" of each value over the processes."""
         if self.process_group is None:
             return values
         import torch.distributed as dist
@@ -192,25 +232,28 @@ class Homotopy(Optimizer):
         on_gpu = "nccl" in str(dist.get_backend(self.process_group))
         device = self._parameters[0].device if on_gpu else "cpu"
         tensor = torch.tensor(values, dtype=torch.float64, device=device)
-        dist.all_reduce(tensor, op=dist.ReduceOp.MIN if minimum else dist.ReduceOp.SUM, group=self.process_group)
-        return [float(value) if minimum else float(value) / self.process_group.size() for value in tensor]
+        dist.all_reduce(tensor, dist.ReduceOp.MIN if how == "minimum" else dist.ReduceOp.SUM, self.process_group)
+        return [float(value) / (self.process_group.size() if how == "mean" else 1) for value in tensor]
 
     # State
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the base optimizer, with that of the homotopy under the key "slgh"."""
-        state = super().state_dict()
-        state["slgh"] = {
-            "t": self._t,
-            "leaves": [[float(value) for value in leaf] for leaf in self._leaves],
-            "steps": self.steps,
-            "tried": self._tried,
-            "rejected": self.rejected,
-            "seed": self.seed,
-            "scales": list(self._scales),
-            "first_rates": list(self._first_rates),
+        known = self._known_scales()
+        return {
+            **self.base.state_dict(),
+            "slgh": {
+                "schedule": self._schedule_text(),
+                "t": self._t,
+                "leaves": [[float(value) for value in leaf] for leaf in self._leaves],
+                "steps": self.steps,
+                "tried": self._tried,
+                "rejected": self.rejected,
+                "seed": self.seed,
+                "scales": [known.get(id(p)) for group in self.param_groups for p in group["params"]],
+                "first_rates": list(self._first_rates),
+            },
         }
-        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state of `state_dict`. The arguments of the optimizer must be those of the saved one."""
@@ -220,42 +263,29 @@ class Homotopy(Optimizer):
                 f"The state has no entry 'slgh': it is not one of {type(self).__name__}. Load the state of a base "
                 "optimizer into `base`."
             )
-        if len(own["scales"]) != len(self._parameters) or len(own["leaves"]) != len(self._leaves):
-            raise checks.ArgumentValueError(
-                "The state belongs to another optimizer: the number of parameters, or the schedule of t, differs."
-            )
-        super().load_state_dict(state_dict)
+        if own["schedule"] != (text := self._schedule_text()):
+            raise checks.ArgumentValueError(f"The state belongs to the schedule {own['schedule']}, not to {text}.")
+        self.base.load_state_dict({name: value for name, value in state_dict.items() if name != "slgh"})
         self._t, self.seed = float(own["t"]), int(own["seed"])
         self._leaves = tuple(np.array(leaf) for leaf in own["leaves"])
         self.steps, self._tried, self.rejected = int(own["steps"]), int(own["tried"]), int(own["rejected"])
-        self._scales, self._first_rates = list(own["scales"]), list(own["first_rates"])
+        self._first_rates = list(own["first_rates"])
+        every = [p for group in self.param_groups for p in group["params"]]
+        saved = {id(p): scale for p, scale in zip(every, own["scales"], strict=True) if scale is not None}
+        self._scales = [saved.get(id(p), scale) for p, scale in zip(self._parameters, self._scales, strict=True)]
+
+    def _schedule_text(self) -> str:
+        """Return the schedule with its parameters. Functions are all alike."""
+        return "of a function" if self._part is None else repr(self._part)
 
     def __getstate__(self) -> dict[str, Any]:
         left = {"_noise", "process_group", "step"}  # a scheduler of the learning rate wraps `step`
         return {name: value for name, value in self.__dict__.items() if name not in left and "hook" not in name}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "base" in state:  # of a copy
-            self.process_group = None
-            super().__setstate__(state)
-            self._share()
-            self._noise = ParameterNoise(self._parameters)
-        else:  # of `load_state_dict`
-            self.base.__setstate__(state)
-            self._share()
-
-    # The point of evaluation
-
-    def _copies(self) -> list[Tensor] | None:
-        """Return copies to restore the parameters from, or None if arithmetic restores them."""
-        return [p.detach().clone() for p in self._parameters] if self.restore == "exact" else None
-
-    def _move_back(self, copies: list[Tensor] | None, key: int, factors: list[float]) -> None:
-        """Restore the parameters, from copies or by adding factor times noise."""
-        if copies is None:
-            self._noise.add(key, factors)
-        else:
-            torch._foreach_copy_([p.detach() for p in self._parameters], copies)
+        super().__setstate__(state)
+        self.process_group = _process_group("auto" if self._shares else None)
+        self._noise = ParameterNoise(self._parameters)
 
 
 def to_number(loss: Any) -> float:
@@ -278,7 +308,7 @@ def _weight_scales(parameters: list[Tensor], units: str) -> list[float]:
     """Return w of each parameter in these units."""
     if units == "absolute":
         return [1.0] * len(parameters)
-    squares = [float(p.detach().double().square().sum()) if p.numel() else 0.0 for p in parameters]
+    squares = [float(torch.linalg.vector_norm(p.detach(), dtype=sum_type(p))) ** 2 for p in parameters]
     overall = math.sqrt(sum(squares) / max(1, sum(p.numel() for p in parameters))) or 1.0
     if not math.isfinite(overall):
         raise checks.ArgumentValueError("A parameter is not finite. Initialize the model before the optimizer.")

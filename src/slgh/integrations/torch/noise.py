@@ -9,12 +9,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from slgh.engine.interrupts import deferred_interrupts
+
 CHUNK = 1 << 20
 """Maximum number of elements of noise in memory for a small model, unless a parameter is not dense."""
 
 PART = 20
-"""Inverse of the maximum for a large model, relative to its parameters. Fewer parts have a larger share of memory, and
-more parts take more calls of kernels: with 1/100, a step for 10^8 parameters on an H200 took three times as long."""
+"""A block of a large model has at most 1 / PART of all parameters. Smaller blocks save memory and need more kernel
+launches: with 1/100, a step for 10^8 parameters on an H200 took three times as long."""
 
 FOREACH_FROM = 8
 """Number of views from which, on a GPU, one call for all of them takes less time than a call for each."""
@@ -76,15 +78,14 @@ class ParameterNoise:
         places = [p.data_ptr() for p in self.parameters]
         if places != self._made_for:
             self._blocks, self._made_for = _blocks(self.parameters), places
-            devices = {block.noise.device for block in self._blocks}
-            self._generators = {device: torch.Generator(device) for device in devices}
+            self._generators = {p.device: torch.Generator(p.device) for p in self.parameters}
         return self._blocks
 
     def sweep(self, key: int) -> Iterator[Block]:
         """Fill the noise of each block, and yield the block. The noise is valid until the next one."""
         blocks = self.blocks()
-        for generator in self._generators.values():
-            generator.manual_seed(key)
+        for position, generator in enumerate(self._generators.values()):
+            generator.manual_seed(key if position == 0 else noise_key(key, position))
         for block in blocks:
             block.noise.normal_(generator=self._generators[block.noise.device])
             yield block
@@ -108,7 +109,7 @@ class ParameterNoise:
             for piece, part in zip(block.pieces, block.parts, strict=True):
                 tensor = tensors[piece.parameter]
                 if tensor is not None and factors[piece.parameter]:
-                    product = (piece.of(tensor).to(part.dtype) * part).sum(dtype=torch.float64)
+                    product = (piece.of(tensor).to(part.dtype) * part).sum(dtype=sum_type(part))
                     weighted = factors[piece.parameter] * product
                     sums[part.device] = sums[part.device] + weighted if part.device in sums else weighted
         for value in sums.values():
@@ -123,9 +124,80 @@ class ParameterNoise:
             for piece, part in zip(block.pieces, block.parts, strict=True):
                 if factors[piece.parameter]:
                     count += part.numel()
-                    value = (part * part).sum(dtype=torch.float64)
+                    value = (part * part).sum(dtype=sum_type(part))
                     sums[part.device] = sums[part.device] + value if part.device in sums else value
         return sum(value.item() for value in sums.values()), count
+
+
+class Excursion:
+    """A move of the parameters from x along the noise of a key, and back to x.
+
+    Ctrl-C waits until a move is complete, so that `back` always knows where the parameters are.
+
+    Parameters
+    ----------
+    noise
+        Noise on the parameters.
+    exact
+        True: restore x from a copy, bit for bit. False: by arithmetic.
+    """
+
+    def __init__(self, noise: ParameterNoise, *, exact: bool) -> None:
+        noise.blocks()  # allocates memory, which must not fail halfway
+        self._noise = noise
+        self._copies = [p.detach().clone() for p in noise.parameters] if exact else None
+        self._key: int | None = None
+        self._factors: Sequence[float] = ()
+
+    def go(self, key: int, factors: Sequence[float]) -> None:
+        """Set the parameters to x plus factor times the noise of a key."""
+        with deferred_interrupts():
+            if self._copies is not None:
+                self._restore(self._copies)
+                self._noise.add(key, factors)
+            elif key == self._key:
+                self._noise.add(key, [new - old for new, old in zip(factors, self._factors, strict=True)])
+            else:
+                self._subtract()
+                self._noise.add(key, factors)
+            self._key, self._factors = key, factors
+
+    def back(self) -> None:
+        """Set the parameters to x."""
+        with deferred_interrupts():
+            if self._copies is not None:
+                self._restore(self._copies)
+            else:
+                self._subtract()
+            self._key = None
+
+    def add_at(self, factors: dict[int, list[float]], keep: Sequence[float]) -> None:
+        """Set the parameters to x times `keep` plus the sum over keys of factors times noise, at once."""
+        with deferred_interrupts():
+            if self._copies is not None:
+                self._restore(self._copies)
+            elif self._key is not None:  # merge the way back with the noise of that key
+                own = factors.get(self._key, [0.0] * len(keep))
+                merged = [f - k * old for f, k, old in zip(own, keep, self._factors, strict=True)]
+                factors = {**factors, self._key: merged}
+            if any(k != 1 for k in keep):
+                torch._foreach_mul_([p.detach() for p in self._noise.parameters], list(keep))
+            for key, each in factors.items():
+                self._noise.add(key, each)
+            self._key = None
+            self._copies = None
+
+    def _restore(self, copies: list[Tensor]) -> None:
+        torch._foreach_copy_([p.detach() for p in self._noise.parameters], copies)
+
+    def _subtract(self) -> None:
+        if self._key is not None:
+            self._noise.add(self._key, [-factor for factor in self._factors])
+
+
+def sum_type(tensor: Tensor) -> torch.dtype:
+    """Return the type of long sums: float64, where the device has it."""
+    return torch.float32 if tensor.device.type == "mps" else torch.float64
 
 
 def _order(tensor: Tensor) -> tuple[int, ...] | None:

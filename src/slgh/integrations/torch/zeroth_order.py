@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from slgh import checks
 from slgh.integrations.torch.homotopy import Homotopy, to_number
-from slgh.integrations.torch.noise import noise_key
+from slgh.integrations.torch.noise import Excursion, noise_key, sum_type
 from slgh.protocols import Schedule
 
 
@@ -37,19 +37,19 @@ class ZOSLGH(Homotopy):
     Parameters
     ----------
     base
-        Optimizer that gets :math:`g_k`, for example `torch.optim.SGD(model.parameters(), lr=1e-3)`. slgh shares its
-        parameter groups, so pass this optimizer, not `base`, to a scheduler of the learning rate. A group may have a
-        key `t_scale`, which multiplies the radius of its parameters. Parameters that do not require a gradient stay as
+        Optimizer that gets :math:`g_k`, for example `torch.optim.SGD(model.parameters(), lr=1e-3)`. Both share
+        their parameter groups. Pass the slgh optimizer to schedulers of the learning rate. A group may have a key
+        `t_scale`, which multiplies the radius of its parameters. Parameters that do not require a gradient stay as
         they are.
     t1
         First radius.
     t_end
-        Smallest radius, with `total_steps` the last one. The default is 0.3 t1 with `total_steps`, else 0. `eta`
-        needs one above 0.
+        Lower limit of t. With `total_steps`, t ends there, by default at 0.3 t1. With `eta` it must be given. Otherwise
+        it is 0.005 t1, below which differences of losses in float32 are mostly rounding errors.
     total_steps
         Number of training steps, over which t falls geometrically from t1 to t_end.
     gamma
-        Factor of t per step (ZOSLGH_r). With `eta`, the largest factor, 0.999 by default.
+        Factor of t per step (ZOSLGH_r). With `eta`, t falls at least by this factor, 0.999 by default.
     eta
         Step size of t (ZOSLGH_d): t falls by eta :math:`G_t`.
     schedule
@@ -59,18 +59,18 @@ class ZOSLGH(Homotopy):
         M, the number of pairs per step, 1 by default. Each costs two forward passes.
     units
         "model", the default: w is the root mean square of all parameters at the start, so that t is relative to the
-        weights. "layer": w is that of each parameter. Unequal w make the noise of :math:`g_k` larger, unless the base
-        optimizer scales each parameter, as Adam does. "absolute": w = 1.
+        weights. "layer": w is that of each parameter. Use it with Adam. With SGD, unequal w increase the variance of
+        :math:`g_k`. "absolute": w = 1.
     restore
-        How x comes back. "arithmetic": by subtracting the noise, which needs no copy and leaves rounding errors.
+        How the parameters are restored. "arithmetic": by subtracting the noise, which needs no copy and leaves rounding errors.
         "exact": from a copy of the parameters, bit for bit. None, the default: "exact" for 16-bit parameters, else
         "arithmetic".
     same_randomness
-        True, the default: both passes of a pair, and the pass at x, start from the same state of PyTorch's random
-        numbers, so that dropout is the same for them.
+        True, the default: all passes of a step start from the same state of PyTorch's random numbers, so that dropout
+        is the same in them.
     on_nonfinite
-        What to do with a loss that is not finite. "skip", the default, drops the pair, and skips the step if no pair is
-        left. "raise" raises `FloatingPointError`.
+        Response to a loss that is NaN or infinite. "skip", the default, drops the pair, and skips the step if no pair
+        is left. "raise" raises `FloatingPointError`.
     seed
         Seed of the noise. None, the default, generates one, which `state_dict` stores.
     process_group
@@ -122,7 +122,7 @@ class ZOSLGH(Homotopy):
         self.same_randomness = same_randomness
         self._checked = False
 
-    def step(self, closure: Callable[[], Any]) -> float:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Tensor:  # type: ignore[override]
         """Do one step from forward passes, and move t.
 
         Parameters
@@ -132,80 +132,58 @@ class ZOSLGH(Homotopy):
 
         Returns
         -------
-        float
+        Tensor
             Mean loss over the points around x, an estimate of F. NaN if no loss was finite.
         """
         if closure is None:
             raise checks.ArgumentTypeError("`closure` is missing: ZOSLGH evaluates the loss itself.")
         if not self._t > 0:
             raise checks.ArgumentValueError(f"t must be positive for differences of the loss, got {self._t}.")
+        self._index_parameters()
         self._require_equal_parameters()
-        with torch.no_grad():
-            return self._step(closure)
+        excursion = self._excursion()
+        try:
+            with torch.no_grad():
+                return torch.tensor(self._step(closure, excursion))
+        except BaseException:
+            excursion.back()
+            raise
 
-    def _step(self, closure: Callable[[], Any]) -> float:
+    def _step(self, closure: Callable[[], Any], excursion: Excursion) -> float:
         t, widths = self._t, self._widths()
-        forth = [t * w for w in widths]
+        forth, back = [t * w for w in widths], [-t * w for w in widths]
         random = _RandomState(self._parameters) if self.same_randomness else None
         center = None
         if self._needs & {"f", "trace", "slope"}:
             (center,) = self._reduce([_evaluate(closure, random)])
-        copies = self._copies()
-        plain = _is_plain(self.base)
         pairs: dict[int, tuple[float, float]] = {}
         """Both losses of each good pair, by the key of its noise."""
-        held: int | None = None
-        """Key of the noise that is still subtracted from the parameters. The step restores them at no extra cost."""
         self._tried += 1
         for i in range(self.samples):
             key = noise_key(self.seed, self._tried, i)
-            plus, minus = self._reduce(self._evaluate_pair(closure, random, copies, key, forth))
-            good = all(value is None or math.isfinite(value) for value in (plus, minus, center))
-            if good:
+            excursion.go(key, forth)
+            plus = _evaluate(closure, random)
+            excursion.go(key, back)
+            minus = _evaluate(closure, random)
+            plus, minus = self._reduce([plus, minus])
+            if all(value is None or math.isfinite(value) for value in (plus, minus, center)):
                 pairs[key] = plus, minus
-            if good and plain and copies is None and i == self.samples - 1:
-                held = key
             else:
-                self._move_back(copies, key, forth)
-            if not good:
+                excursion.back()
                 self._reject(1)
         if not pairs:
+            excursion.back()
             return math.nan
         trace = self._trace(pairs, center, widths)
         slopes = {key: (plus - minus) / (2 * t * len(pairs)) for key, (plus, minus) in pairs.items()}
-        if plain:
-            self._descend(slopes, widths, held, forth)
+        if _is_plain(self.base):
+            self._descend(slopes, widths, excursion)
         else:
+            excursion.back()
             self._step_base(slopes, widths)
         mean = sum(plus + minus for plus, minus in pairs.values()) / (2 * len(pairs))
         self._advance(f=center, F=mean, trace=trace, slope=None if trace is None else trace * t)
         return mean
-
-    def _evaluate_pair(
-        self,
-        closure: Callable[[], Any],
-        random: _RandomState | None,
-        copies: list[Tensor] | None,
-        key: int,
-        forth: list[float],
-    ) -> list[float]:
-        """Return f(x + t w u) and f(x - t w u). The parameters are x - t w u then, or x after an error."""
-        back = [-factor for factor in forth]
-        self._noise.add(key, forth)
-        undo = back
-        try:
-            plus = _evaluate(closure, random)
-            if copies is None:
-                self._noise.add(key, [2 * factor for factor in back])
-            else:
-                self._move_back(copies, key, back)
-                self._noise.add(key, back)
-            undo = forth
-            minus = _evaluate(closure, random)
-        except BaseException:
-            self._move_back(copies, key, undo)
-            raise
-        return [plus, minus]
 
     def _trace(self, pairs: dict[int, tuple[float, float]], center: float | None, widths: list[float]) -> float | None:
         """Return the estimate of the trace, if the schedule needs it."""
@@ -217,32 +195,19 @@ class ZOSLGH(Homotopy):
             total += (square - d) * (plus + minus - 2 * center)
         return total / (2 * self._t**2 * len(pairs))
 
-    def _descend(self, slopes: dict[int, float], widths: list[float], held: int | None, forth: list[float]) -> None:
-        """Do the step of plain SGD in place: x (1 - lr weight_decay) - lr g, where the parameters are x - t w u.
+    def _descend(self, slopes: dict[int, float], widths: list[float], excursion: Excursion) -> None:
+        """Do the step of plain SGD in place: x (1 - lr weight_decay) - lr g.
 
-        Parameters
-        ----------
-        slopes
-            Slope along the noise of each key, divided by M.
-        widths, forth
-            w and t w.
-        held
-            Key of u. None: the parameters are x.
+        `slopes` has the slope along the noise of each key, divided by M.
         """
         groups = [self.param_groups[g] for g in self._group_of]
-        rates = [float(group["lr"]) for group in groups]
-        keep = [1 - rate * float(group["weight_decay"]) for rate, group in zip(rates, groups, strict=True)]
-        signs = [1.0 if group["maximize"] else -1.0 for group in groups]
+        rates = [-float(group["lr"]) if group["maximize"] else float(group["lr"]) for group in groups]
+        keep = [1 - float(group["lr"]) * float(group["weight_decay"]) for group in groups]
         factors = {
-            key: [sign * rate * slope / w if w else 0.0 for sign, rate, w in zip(signs, rates, widths, strict=True)]
+            key: [-rate * slope / w if w else 0.0 for rate, w in zip(rates, widths, strict=True)]
             for key, slope in slopes.items()
         }
-        if held is not None:
-            factors[held] = [f * k + own for f, k, own in zip(forth, keep, factors[held], strict=True)]
-        if any(k != 1 for k in keep):
-            torch._foreach_mul_([p.detach() for p in self._parameters], keep)
-        for key, each in factors.items():
-            self._noise.add(key, each)
+        excursion.add_at(factors, keep)
 
     def _step_base(self, slopes: dict[int, float], widths: list[float]) -> None:
         """Store the estimate of the gradient in the parameters, and do a step of the base optimizer."""
@@ -261,8 +226,8 @@ class ZOSLGH(Homotopy):
         """Raise an error unless all processes start from the same parameters."""
         if self.process_group is None or self._checked:
             return
-        total = sum(float(p.detach().double().sum()) for p in self._parameters)
-        low, high = self._reduce([total, -total], minimum=True)
+        total = sum(float(p.detach().sum(dtype=sum_type(p))) for p in self._parameters)
+        low, high = self._reduce([total, -total], "minimum")
         if low != -high:
             raise checks.ArgumentValueError(
                 "The parameters differ between the processes. Load the same state, or wrap the model in "
@@ -291,5 +256,6 @@ class _RandomState:
 
 
 def _is_plain(base: Optimizer) -> bool:
-    """Return True if the base optimizer is x - lr (g + weight_decay x)."""
-    return type(base) is torch.optim.SGD and all(group["momentum"] == 0 for group in base.param_groups)
+    """Return True if the base optimizer is x - lr (g + weight_decay x), and nothing else happens in its step."""
+    hooks = base._optimizer_step_pre_hooks or base._optimizer_step_post_hooks
+    return type(base) is torch.optim.SGD and not hooks and all(group["momentum"] == 0 for group in base.param_groups)
