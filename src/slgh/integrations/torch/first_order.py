@@ -54,9 +54,9 @@ class SLGH(Homotopy):
         weights. For a parameter that is all zero, it is the root mean square of all parameters. "model": w is that of
         all parameters. "absolute": w = 1.
     restore
-        How the parameters are restored after each sample. "exact": from a copy, bit for bit. "arithmetic": by subtracting the noise,
-        which needs no copy and leaves rounding errors. None, the default: "exact" for 16-bit parameters and in several
-        processes, else "arithmetic".
+        How the parameters are restored after each sample. "exact": from a copy, bit for bit. "arithmetic": by
+        subtracting the noise, which needs no copy and leaves rounding errors. None, the default: "exact" for 16-bit
+        parameters and in several processes, else "arithmetic".
     on_nonfinite
         Response to a loss or gradient that is NaN or infinite, in `step(closure)` only. "skip", the default, drops the
         sample, and skips the step if no sample is left. "raise" raises `FloatingPointError`.

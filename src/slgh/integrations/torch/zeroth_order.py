@@ -62,9 +62,9 @@ class ZOSLGH(Homotopy):
         weights. "layer": w is that of each parameter. Use it with Adam. With SGD, unequal w increase the variance of
         :math:`g_k`. "absolute": w = 1.
     restore
-        How the parameters are restored. "arithmetic": by subtracting the noise, which needs no copy and leaves rounding errors.
-        "exact": from a copy of the parameters, bit for bit. None, the default: "exact" for 16-bit parameters, else
-        "arithmetic".
+        How the parameters are restored. "arithmetic": by subtracting the noise, which needs no copy and leaves rounding
+        errors. "exact": from a copy of the parameters, bit for bit. None, the default: "exact" for 16-bit parameters,
+        else "arithmetic".
     same_randomness
         True, the default: all passes of a step start from the same state of PyTorch's random numbers, so that dropout
         is the same in them.
