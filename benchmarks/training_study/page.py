@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from slgh.integrations.radius import LAST_PARTS
 from training_study.study import FOLDER, best_setting, methods_of, read
 from training_study.tasks import TASKS
 
@@ -34,7 +35,7 @@ All methods are Adam with a cosine decay of the learning rate, at equal numbers 
 WITHOUT = """## With forward passes alone
 
 All methods are plain descent along pairs of passes, at equal numbers of passes, written by hand except ZOSLGH. MeZO
-has a constant radius. SPSA has random signs and Spall's gains.
+has a constant radius. SPSA has random signs and Spall's gains. ZOSLGH lets t fall from t1 to {last:g} t1.
 
 """
 
@@ -52,38 +53,39 @@ def table(name: str) -> str:
     task, scores = TASKS[name], read(name)
     methods = methods_of(name)
     own = methods[-1]
-    columns: dict[str, np.ndarray] = {}
-    chosen = {}
+    chosen, columns = {}, {}
     for method in methods:
-        best = best_setting(name, method, scores)
-        if best is None:
-            continue
-        chosen[method] = best
-        found = [s for job, s in scores.items() if not job.tunes and job.method == method and job[2:4] == best]
-        columns[method] = np.array(found)
+        if best := best_setting(name, method, scores):
+            runs = {job.seed: score for job, score in scores.items() if job[1:4] == (method, *best) and not job.tunes}
+            if runs:
+                chosen[method], columns[method] = best, runs
+    seeds = sorted(set.intersection(*(set(runs) for runs in columns.values()))) if columns else []
     passes = "gradients" if task.gradients else "forward passes"
-    text = f"### {task.title}\n\n{task.about} {task.budget:,} {passes}, {task.seeds} seeds. Score: {task.score}.\n\n"
+    text = f"### {task.title}\n\n{task.about} {task.budget:,} {passes}, {len(seeds)} seeds. Score: {task.score}.\n\n"
     text += "| method | learning rate | radius | mean score | difference |\n|---|---:|---:|---:|---:|\n"
-    for method, values in columns.items():
+    for method, runs in columns.items():
         rate, radius = chosen[method]
+        values = np.array([runs[seed] for seed in seeds])
         difference = ""
-        if method != own and own in columns and len(columns[own]) == len(values) > 1:
-            both = np.isfinite(columns[own]) & np.isfinite(values)
-            difference = interval((columns[own] - values)[both])
+        if method != own and own in columns and len(seeds) > 1:
+            difference = interval(np.array([columns[own][seed] for seed in seeds]) - values)
         shown = "" if radius is None else f"{radius:g}"
         text += f"| {method} | {rate:g} | {shown} | {values.mean():.4f} | {difference} |\n"
     return text + "\n"
 
 
-def write() -> None:
-    """Write the page."""
-    from slgh.integrations.radius import FIRST_ORDER_LAST_PART
-
+def render() -> str:
+    """Return the page."""
     done = [name for name in TASKS if (FOLDER / f"{name}.jsonl").exists()]
-    page = HEAD + WITH_GRADIENTS.format(last=FIRST_ORDER_LAST_PART)
+    page = HEAD + WITH_GRADIENTS.format(last=LAST_PARTS[False])
     page += "".join(table(name) for name in done if TASKS[name].gradients)
-    page += WITHOUT + "".join(table(name) for name in done if not TASKS[name].gradients)
+    page += WITHOUT.format(last=LAST_PARTS[True]) + "".join(table(name) for name in done if not TASKS[name].gradients)
     memory = FOLDER / "memory.md"
     if memory.exists():
         page += memory.read_text()
-    PAGE.write_text(page.rstrip() + "\n")
+    return page.rstrip() + "\n"
+
+
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(render())
