@@ -26,7 +26,12 @@ settings.load_profile("slgh")
 ROOT = Path(__file__).parent.parent
 HEAVY_LIBRARIES = ("jax", "torch")
 HEAVY_SOURCES = [ROOT / "src/slgh" / name for name in ("backends/jax", "backends/torch", "paper/networks")]
-SLOW_MODULE = re.compile(r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda|heavy)", re.MULTILINE)
+SLOW_MODULE = re.compile(
+    r"^pytestmark = .*pytest\.mark\.(slow|browser|cuda|heavy)"
+    r"|^(import|from) (jax|torch|slgh\.integrations\.(optax|torch))\b",
+    re.MULTILINE,
+)
+"""Marks of a module of slow tests, and imports of a module that only such tests and their processes use."""
 
 
 def in_fast_lane(config: pytest.Config) -> bool:
@@ -37,7 +42,7 @@ def in_fast_lane(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """Leave modules that import a heavy library at their top uncollected in the fast lane."""
     if in_fast_lane(config):
-        slow = [file for file in Path(__file__).parent.glob("test_*.py") if SLOW_MODULE.search(file.read_text())]
+        slow = [file for file in Path(__file__).parent.glob("*.py") if SLOW_MODULE.search(file.read_text())]
         config.option.ignore = [*(config.option.ignore or []), *map(str, HEAVY_SOURCES + slow)]
 
 

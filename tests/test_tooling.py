@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,3 +42,10 @@ def test_every_supported_python_has_a_classifier_and_a_job() -> None:
 
 def test_the_version_to_cite_is_the_version_of_the_package() -> None:
     assert f"\nversion: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.slow
+def test_no_module_of_the_fast_lane_loads_a_heavy_library() -> None:
+    command = [sys.executable, "-m", "pytest", "-m", "not slow", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250, check=False)
+    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-2000:]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from slgh import checks
 
 try:
+    import optax  # noqa: F401
+
     from slgh.integrations.optax.smoothing import SLGHState
     from slgh.integrations.optax.transformations import SmoothedValueAndGrad, slgh, smoothed_value_and_grad, zoslgh
 except ModuleNotFoundError as missing:
