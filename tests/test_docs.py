@@ -172,7 +172,8 @@ def test_every_public_parameter_is_documented(documented: Any) -> None:
     """The site adds types and defaults from the signature. Fields of a result are listed as attributes."""
     lines = (inspect.getdoc(documented) or "").splitlines()
     listed = {name.strip().lstrip("\\*") for line in lines if line[:1].strip() for name in line.split(",")}
-    assert set(inspect.signature(documented).parameters) - {"entries"} <= listed
+    # A class that another test has made an actor of Ray keeps a parameter of Ray.
+    assert set(inspect.signature(documented).parameters) - {"entries", "_ray_trace_ctx"} <= listed
 
 
 def public_names() -> set[str]:
