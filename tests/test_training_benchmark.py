@@ -68,8 +68,8 @@ def test_every_method_is_tuned_over_as_many_settings(name: str) -> None:
     assert len({len(set(settings(TASKS[name], method))) for method in study.methods_of(name)}) == 1
 
 
-def test_zoslgh_with_a_constant_radius_is_mezo() -> None:
-    """Their steps have the same distribution: on a quadratic, also the same mean."""
+def test_zoslgh_descends_as_mezo_on_a_quadratic() -> None:
+    """The differences of a quadratic do not depend on the radius, so that their steps have the same distribution."""
     ends: dict[str, list[float]] = {"MeZO": [], "ZOSLGH": []}
     for method, found in ends.items():
         for seed in range(40):

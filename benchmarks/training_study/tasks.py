@@ -370,47 +370,38 @@ NETWORK_RATES = (1e-3, 3e-3, 1e-2)
 TOY_RATES = (1e-3, 1e-2, 3e-2, 1e-1)
 TOY_RADII = (0.1, 0.3, 1.0, 3.0)
 
+TOY: dict[str, Any] = {
+    "budget": 1000,
+    "gradients": True,
+    "rates": TOY_RATES,
+    "radii": TOY_RADII,
+    "own_radii": TOY_RADII,
+    "seeds": 20,
+    "tuning_seeds": 5,
+    "units": "absolute",
+}
+"""Settings that the regressions have in common."""
+
 TASKS = {
     "sine": Task(
         title="Sine regression",
         about="Three parameters, 200 points.",
         make=sine,
-        budget=1000,
-        gradients=True,
-        rates=TOY_RATES,
-        radii=TOY_RADII,
-        own_radii=TOY_RADII,
-        seeds=20,
-        tuning_seeds=5,
-        units="absolute",
+        **TOY,
         score="relative error",
     ),
     "modal": Task(
         title="Modal regression",
         about="Ten parameters, 300 points, 55 % of them outliers.",
         make=modal,
-        budget=1000,
-        gradients=True,
-        rates=TOY_RATES,
-        radii=TOY_RADII,
-        own_radii=TOY_RADII,
-        seeds=20,
-        tuning_seeds=5,
-        units="absolute",
+        **TOY,
         score="distance",
     ),
     "phase": Task(
         title="Phase retrieval",
         about="30 variables, 75 measurements.",
         make=phase,
-        budget=1000,
-        gradients=True,
-        rates=TOY_RATES,
-        radii=TOY_RADII,
-        own_radii=TOY_RADII,
-        seeds=20,
-        tuning_seeds=5,
-        units="absolute",
+        **TOY,
         score="distance",
     ),
     "cnn": Task(

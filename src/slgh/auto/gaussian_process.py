@@ -27,7 +27,7 @@ LENGTH_DEVIATION = 1.0
 """Standard deviation of the prior of the logarithm of a length."""
 
 NOISE_MEDIAN = 1e-4
-"""Median of the prior of the relative variance of the noise: f has none, but steps that are finer than its trend."""
+"""Median of the prior of the relative variance of the noise. f has no noise, but small steps that look like it."""
 
 NOISE_DEVIATION = 2.0
 """Standard deviation of the prior of its logarithm."""
@@ -54,7 +54,7 @@ class Model(NamedTuple):
     inverse: Floats
     """Inverse of the relative covariance matrix of the values, (n, n)."""
     weights: Floats
-    """That matrix times the residuals (n,)."""
+    """Product of `inverse` and the residuals, (n,)."""
     mean: float
     variance: float
 

@@ -161,7 +161,7 @@ class Homotopy(Optimizer):
 
     @property
     def restore(self) -> str:
-        """How the parameters are restored, "exact" or "arithmetic"."""
+        """Rule that restores the parameters, "exact" or "arithmetic"."""
         if self._restore is not None:
             return self._restore
         return "exact" if any(p.dtype.itemsize < 4 for p in self._parameters) else "arithmetic"
