@@ -1,7 +1,7 @@
 """Settings, lanes and fixtures common to all tests.
 
-Two lanes: `pytest` runs everything, `pytest -m "not slow"` answers in about two minutes and loads neither JAX nor PyTorch.
-A test that needs one of them is marked slow and imports it itself, or its whole module is slow.
+Two lanes: `pytest` runs everything, `pytest -m "not slow"` answers in about two minutes and loads neither JAX nor
+PyTorch. A test that needs one of them is marked slow and imports it itself, or its whole module is slow.
 """
 
 from __future__ import annotations
